@@ -1,0 +1,245 @@
+"""Named quantities as plain array functions whose signatures form the graph.
+
+A quantity is a function. Its name is the quantity's name, its parameters are the names of the
+quantities it needs. ``Model`` collects quantities, works out an order, evaluates them on columns
+of NumPy arrays (or plain floats) and explains any value by the very calculation that made it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chipwise.errors import UnknownNameError, UsageError, nearest_names
+from chipwise.i18n import _
+
+Array = float | NDArray[np.float64]
+Columns = Mapping[str, Array]
+F = TypeVar("F", bound=Callable[..., Array])
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One named quantity: the function, what it needs, its unit and where it comes from."""
+
+    name: str
+    unit: str
+    needs: tuple[str, ...]
+    function: Callable[..., Array]
+    source: str
+    assumes: str = ""
+    parts: bool = False
+
+    @cached_property
+    def formula(self) -> str:
+        """The equation, read from the function's own body (assignments, then the result)."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        lines = [ast.unparse(statement) for statement in tree.body if not _is_docstring(statement)]
+        return "; ".join(lines).removeprefix("return ").replace("; return ", "; ")
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of an input column: unit, meaning, and where its value came from."""
+
+    unit: str
+    meaning: str = ""
+    source: str = ""
+    basis: str = "assumed"
+
+
+def quantity(
+    *, unit: str, source: str, assumes: str = "", parts: bool = False
+) -> Callable[[F], F]:
+    """Mark a function as a quantity; calling it directly still works as before.
+
+    Args:
+        unit: SI unit of the result, such as ``B``, ``s``, ``FLOP/s``, ``1``.
+        source: key into the source list, or ``arithmetic`` for exact definitions.
+        assumes: what is taken for granted, in words.
+        parts: the result is the plain sum of its parameters, so that breakdowns add up.
+    """
+
+    def mark(function: F) -> F:
+        needs = tuple(inspect.signature(function).parameters)
+        marked = Quantity(function.__name__, unit, needs, function, source, assumes, parts)
+        function.__quantity__ = marked  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A value with the formula, source and explained needs that produced it."""
+
+    quantity: str
+    value: float
+    unit: str
+    formula: str
+    source: str
+    basis: str
+    meaning: str = ""
+    needs: tuple[Explanation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Model(Mapping[str, Quantity]):
+    """A set of quantities, evaluated in dependency order on columns."""
+
+    quantities: Mapping[str, Quantity]
+    _plans: dict[tuple[frozenset[str], tuple[str, ...]], tuple[Quantity, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @classmethod
+    def of(cls, *modules: ModuleType) -> Model:
+        """All quantities defined in the given modules; a name that stands twice is refused."""
+        found: dict[str, Quantity] = {}
+        for module in modules:
+            for value in vars(module).values():
+                marked = getattr(value, "__quantity__", None)
+                if not isinstance(marked, Quantity) or value.__module__ != module.__name__:
+                    continue
+                if marked.name in found:
+                    raise ValueError(f"quantity {marked.name} is defined twice")
+                found[marked.name] = marked
+        return cls(found)
+
+    def __getitem__(self, name: str) -> Quantity:
+        return self.quantities[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.quantities)
+
+    def __len__(self) -> int:
+        return len(self.quantities)
+
+    def __or__(self, other: Mapping[str, Quantity]) -> Model:
+        """This model with some quantities replaced or added: a variant."""
+        return Model({**self.quantities, **other})
+
+    def order(self, targets: Iterable[str], given: Iterable[str]) -> tuple[Quantity, ...]:
+        """The quantities needed for the targets, each after all it needs.
+
+        Args:
+            targets: names wanted.
+            given: names whose values are supplied and therefore not computed.
+
+        Raises:
+            UnknownNameError: a target is no quantity.
+            UsageError: an input is missing, or quantities need each other in a circle.
+        """
+        key = (frozenset(given), tuple(targets))
+        if key not in self._plans:
+            self._plans[key] = self._resolve(key[1], key[0])
+        return self._plans[key]
+
+    def _resolve(self, targets: tuple[str, ...], given: frozenset[str]) -> tuple[Quantity, ...]:
+        done: dict[str, Quantity] = {}
+        path: list[str] = []
+
+        def visit(name: str) -> None:
+            if name in given or name in done:
+                return
+            if name in path:
+                raise UsageError("circular-quantity", " → ".join([*path, name]))
+            if name not in self.quantities:
+                raise self._missing(name, path)
+            path.append(name)
+            for need in self.quantities[name].needs:
+                visit(need)
+            path.pop()
+            done[name] = self.quantities[name]
+
+        for target in targets:
+            visit(target)
+        return tuple(done.values())
+
+    def _missing(self, name: str, path: list[str]) -> UsageError:
+        if not path:
+            return UnknownNameError("quantity", name, self, "chipwise explain --list")
+        text = _("'{name}' is needed for '{user}' and is not given{hint}").format(
+            name=name,
+            user=path[-1],
+            hint="".join(f"; {near}?" for near in nearest_names(name, self, 1)),
+        )
+        return UsageError("missing-input", text, name=name, path=tuple(path))
+
+    def evaluate(
+        self, columns: Columns, targets: Iterable[str] | None = None, *, keep_all: bool = False
+    ) -> dict[str, Array]:
+        """Compute the targets from columns.
+
+        Args:
+            columns: input arrays by name, broadcastable against each other. A column named like
+                a quantity replaces it: a measured value wins over a computed one.
+            targets: names wanted; all quantities when None.
+            keep_all: also return every intermediate (for explanations); otherwise intermediates
+                are dropped as soon as nothing else needs them, which keeps large chunks in cache.
+
+        Returns:
+            Values by name, in the shapes that broadcasting gives.
+        """
+        wanted = tuple(self.quantities if targets is None else targets)
+        values: dict[str, Array] = dict(columns)
+        steps = self.order(wanted, columns)
+        last_use = {need: i for i, step in enumerate(steps) for need in step.needs}
+        protected = {*wanted, *columns}
+        computed: dict[str, Array] = {}
+        for i, step in enumerate(steps):
+            values[step.name] = step.function(*[values[need] for need in step.needs])
+            computed[step.name] = values[step.name]
+            if keep_all:
+                continue
+            for need in step.needs:
+                if last_use[need] == i and need not in protected:
+                    del values[need]
+                    computed.pop(need, None)
+        if keep_all:
+            return computed | {name: values[name] for name in wanted}
+        return {name: values[name] for name in wanted}
+
+    def explain(
+        self, name: str, values: Columns, inputs: Mapping[str, Given], depth: int = 99
+    ) -> Explanation:
+        """The tree of quantities behind one value, from the values that were computed.
+
+        Args:
+            name: the quantity to explain.
+            values: every value by name, inputs and intermediates, each a scalar.
+            inputs: what is known of the input columns.
+            depth: how many levels to unfold.
+        """
+        value = float(np.asarray(values[name]).reshape(-1)[0])
+        if name in inputs or name not in self.quantities:
+            given = inputs.get(name, Given("1"))
+            return Explanation(
+                name, value, given.unit, "", given.source, given.basis, given.meaning
+            )
+        step = self.quantities[name]
+        needs = tuple(
+            self.explain(need, values, inputs, depth - 1) for need in step.needs if depth > 0
+        )
+        return Explanation(
+            name, value, step.unit, step.formula, step.source, "computed", step.summary, needs
+        )

@@ -1,0 +1,114 @@
+"""What is to be done, and how it is split: workload, strategy, and the job that joins them.
+
+``None`` means "not stated": ``defaults.resolve`` fills it with what a competent user would run,
+and records each filling as an assumption.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chipwise.spec.hardware import Cluster
+from chipwise.spec.model import Count, Frozen, ModelSpec, Size
+
+Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4"]
+BaseDtype = Literal["fp32", "bf16", "fp16", "int8", "int4", "nf4", "nf4-dq", "fp4"]
+Recompute = Literal["none", "selective", "full"]
+AttentionKernel = Literal["eager", "sdpa", "flash"]
+Shard = Literal["none", "zero1", "zero2", "zero3", "fsdp"]
+Optimizer = Literal["adamw", "adamw-bf16", "adamw-8bit", "adafactor", "sgd", "lion", "muon"]
+Method = Literal["full", "lora", "qlora", "adapter"]
+Framework = Literal[
+    "megatron-core",
+    "megatron",
+    "deepspeed",
+    "fsdp",
+    "hf",
+    "nanotron",
+    "xla",
+    "gaudi",
+    "ascend",
+    "other",
+]
+FRAMEWORKS: tuple[Framework, ...] = (
+    "megatron-core",
+    "megatron",
+    "deepspeed",
+    "fsdp",
+    "hf",
+    "nanotron",
+    "xla",
+    "gaudi",
+    "ascend",
+    "other",
+)
+LoraTargets = Literal["qv", "qkv", "attention", "mlp", "qkv+mlp", "all-linear", "all-linear+head"]
+
+
+class TrainingWorkload(Frozen):
+    """What is trained: sequence length, batch, method and number format."""
+
+    seq_len: Count | None = None
+    global_batch: Count | None = None
+    """Sequences per optimizer step over the whole job."""
+    tokens: Annotated[float, Field(gt=0)] | None = None
+    """Tokens to train on in all."""
+    precision: Dtype | None = None
+    method: Method = "full"
+    base_dtype: BaseDtype | None = None
+    """Storage of the frozen base weights (adapter methods)."""
+    lora_rank: Count | None = None
+    lora_targets: LoraTargets | None = None
+    trainable_params: Size | None = None
+    packing: bool | None = None
+
+
+class Strategy(Frozen):
+    """How the job is split and which memory-saving measures are on."""
+
+    framework: Framework | None = None
+    tp: Count | None = None
+    pp: Count | None = None
+    dp: Count | None = None
+    cp: Count | None = None
+    ep: Count | None = None
+    vpp: Count | None = None
+    """Virtual pipeline stages per device."""
+    shard: Shard | None = None
+    shard_group: Count | None = None
+    """Devices over which states are sharded (HSDP); None means the whole dp·cp group."""
+    sequence_parallel: bool | None = None
+    micro_batch: Count | None = None
+    recompute: Recompute | None = None
+    recompute_every: Count | None = None
+    """With full recompute: every N-th layer only (1 = all layers)."""
+    attention: AttentionKernel | None = None
+    optimizer: Optimizer | None = None
+    optimizer_in_backward: bool | None = None
+    offload_optimizer: bool | None = None
+    offload_params: bool | None = None
+    offload_activations: bool | None = None
+    master_weights: bool | None = None
+    """A second, fp32 copy of the trained weights is kept."""
+    grad_dtype: Literal["bf16", "fp16", "fp32"] | None = None
+    chunked_loss: Literal["no", "yes", "fused"] | None = None
+    """Cross entropy without the full logits (chunked), or fused with the head."""
+    compiled: bool | None = None
+    pp_schedule: Literal["1f1b", "interleaved-1f1b", "zero-bubble", "dualpipe"] | None = None
+    tp_overlap: bool | None = None
+    dp_overlap: bool | None = None
+    fp8_recipe: Literal["tensorwise", "rowwise", "mxfp8", "nvfp4", "fp8_full"] | None = None
+    layer_split: bool | None = None
+    """Layers spread over devices that work one after the other (not a pipeline)."""
+
+
+class TrainingJob(Frozen):
+    """A model, a machine, a workload and a strategy: all that an estimate needs."""
+
+    model: ModelSpec
+    cluster: Cluster
+    workload: TrainingWorkload
+    strategy: Strategy
+    power_cap_watts: Annotated[float, Field(gt=0)] | None = None
