@@ -1,0 +1,38 @@
+# With Python 3.11 or newer, git and make:   make plan   shows the main job;   make test   tests all.
+SHELL := /bin/sh
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help plan test check bench setup lock clean
+help:
+	@echo "make plan    set up and run the main example"
+	@echo "make test    set up and run every check and test"
+	@echo "make bench   set up and run the speed budgets"
+	@echo "make setup   .venv with all that development needs"
+	@echo "make lock    pin the newest allowed versions in requirements/dev.txt"
+	@echo "make clean   remove .venv and caches"
+
+plan: setup
+	$(BIN)/chipwise plan train llama-2-7b --tokens 2B \
+	    --on rtx-4090:8,a100-sxm-80:8,h100-sxm:8,tpu-v5p:16 --deadline 14d
+
+test check: setup
+	scripts/check
+
+bench: setup
+	$(BIN)/pytest tests/bench
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements/dev.txt
+	python=$$(scripts/find-python) && { test -x $(BIN)/python || "$$python" -m venv .venv; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock:
+	scripts/lock
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
