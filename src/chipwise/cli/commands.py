@@ -1,0 +1,160 @@
+"""The commands: name, what it answers, its arguments and flags, and the use case behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from chipwise.cli import flags
+from chipwise.cli.flags import Argument, Flag
+from chipwise.i18n import _
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of the tree; ``use_case`` and ``request`` name what ``app`` offers."""
+
+    path: tuple[str, ...]
+    summary: Callable[[], str]
+    use_case: str
+    request: str
+    example: str
+    arguments: Callable[[], tuple[Argument, ...]] = tuple
+    flags: Callable[[], tuple[Flag, ...]] = tuple
+    fixed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As it is typed, without the program: ``plan train``."""
+        return " ".join(self.path)
+
+
+def groups() -> dict[str, str]:
+    """The words that only hold other commands, with their meaning."""
+    return {
+        "plan": _("Ranked options for a job: which accelerator, how many, split how."),
+        "estimate": _("One configuration: time, throughput, utilization, memory, with ranges."),
+        "catalogue": _("The accelerators, systems and models that chipwise knows."),
+    }
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("plan", "train"),
+        lambda: _("Rank systems and layouts for a training job."),
+        "plan_train",
+        "PlanTrainRequest",
+        "chipwise plan train llama-2-7b --tokens 2B --on rtx-4090:8,h100-sxm:8 --deadline 14d",
+        lambda: (_model(),),
+        lambda: (*flags.plan_flags(), *flags.estimate_flags()),
+    ),
+    Command(
+        ("fit",),
+        lambda: _("Does it fit: memory line by line, the largest batch, the one change."),
+        "fit",
+        "FitRequest",
+        "chipwise fit llama-2-7b --on rtx-4090 --method qlora --seq 2048",
+        lambda: (_model(),),
+        lambda: (_task(), *flags.estimate_flags()),
+    ),
+    Command(
+        ("estimate", "train"),
+        lambda: _("Time, throughput, utilization and memory of one training configuration."),
+        "estimate_train",
+        "EstimateTrainRequest",
+        "chipwise estimate train llama-2-7b --on h100-sxm:8 --micro-batch 2 --shard fsdp",
+        lambda: (_model(),),
+        flags.estimate_flags,
+    ),
+    Command(
+        ("explain",),
+        lambda: _("Why: the tree of quantities behind a number, with formulas and sources."),
+        "explain",
+        "ExplainRequest",
+        "chipwise explain step_time llama-2-7b --on h100-sxm:8 --depth 3",
+        lambda: (
+            Argument("QUANTITY", _("quantity to explain, such as step_time"), required=False),
+            Argument("MODEL", _("model; not needed for facts of a device"), required=False),
+        ),
+        lambda: (*_explain_flags(), *flags.estimate_flags()),
+    ),
+    Command(
+        ("validate",),
+        lambda: _("Predictions against measurements: errors by source, device and metric."),
+        "validate",
+        "ValidateRequest",
+        "chipwise validate --leave-one-source-out --format md",
+        lambda: (
+            Argument("FILE", _("measurements (CSV); without it the bundled ones"), required=False),
+        ),
+        lambda: _validate_flags(),
+    ),
+    *(
+        Command(
+            ("catalogue", kind),
+            summary,
+            "catalogue",
+            "CatalogueRequest",
+            f"chipwise catalogue {kind}",
+            fixed={"kind": kind},
+        )
+        for kind, summary in (
+            ("accelerators", lambda: _("List accelerators with memory, bandwidth and peak.")),
+            ("systems", lambda: _("List systems: devices per node and the links between them.")),
+            ("models", lambda: _("List models with parameters and shape.")),
+        )
+    ),
+    Command(
+        ("catalogue", "show"),
+        lambda: _("Everything known of one entry, each value with its source."),
+        "catalogue",
+        "CatalogueRequest",
+        "chipwise catalogue show h100-sxm",
+        lambda: (Argument("ID", _("accelerator, system or model")),),
+        fixed={"kind": "show"},
+    ),
+    Command(
+        ("catalogue", "check"),
+        lambda: _("Check the catalogue: sources, units, links between files, related values."),
+        "catalogue",
+        "CatalogueRequest",
+        "chipwise catalogue check --catalogue ~/my-catalogue",
+        fixed={"kind": "check"},
+    ),
+)
+
+
+def _model() -> Argument:
+    return Argument("MODEL", _("catalogue name, config.json, a folder with one, or a hub id"))
+
+
+def _task() -> Flag:
+    return Flag("task", _("what the memory is for"), "T", choices=("train",), section=_("Job"))
+
+
+def _explain_flags() -> tuple[Flag, ...]:
+    section = _("Explanation")
+    return (
+        Flag("depth", _("levels of the tree to unfold"), "N", section=section),
+        Flag("list", _("list all quantities"), kind="switch", section=section),
+    )
+
+
+def _validate_flags() -> tuple[Flag, ...]:
+    section = _("Validation")
+    return (
+        Flag("kind", _("kind of measurements, else recognised by the columns"), "K",
+             choices=("training", "inference"), section=section),
+        Flag("leave-one-source-out", _("refit the constants for each source from the others"),
+             kind="switch", section=section),
+        Flag("only-source", _("show one source only"), "NAME", section=section),
+        Flag("observed", _("measured rows of the same site that calibrate the others"), "FILE",
+             section=section),
+    )  # fmt: skip
+
+
+def known_fields() -> frozenset[str]:
+    """Every field that a run file or the environment may hold, over all commands."""
+    every = [flag.field for command in COMMANDS for flag in command.flags()]
+    every += [argument.field for command in COMMANDS for argument in command.arguments()]
+    return frozenset(every) | {flag.field for flag in flags.output_flags()}

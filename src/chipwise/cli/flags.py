@@ -1,0 +1,173 @@
+"""Every flag once: its name, meaning, choices, and the section of the help it stands in.
+
+The tables are functions, because their sentences are translated when they are asked for. A
+flag's field in requests, run files and ``CHIPWISE_*`` variables is its name with underscores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from chipwise.i18n import _
+
+Kind = Literal["text", "switch", "pair", "list"]
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag: ``text`` takes a value, ``switch`` none, ``pair`` has a ``--no-`` twin."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    kind: Kind = "text"
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    section: str = ""
+
+    @property
+    def field(self) -> str:
+        """Name in requests, run files and (upper case, prefixed) the environment."""
+        return self.name.replace("-", "_")
+
+    @property
+    def spelled(self) -> tuple[str, ...]:
+        """The spellings typer is given."""
+        pair = f"--{self.name}/--no-{self.name}" if self.kind == "pair" else f"--{self.name}"
+        return (pair, *(f"--{alias}" for alias in self.aliases))
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One positional argument; its field may also come from a run file."""
+
+    name: str
+    help: str
+    required: bool = True
+
+    @property
+    def field(self) -> str:
+        """Name in requests and run files."""
+        return self.name.lower()
+
+
+def output_flags() -> tuple[Flag, ...]:
+    """Flags that every command takes; none of them reaches a request."""
+    section = _("Output and settings")
+    formats = ("table", "json", "csv", "md", "html")
+    return (
+        Flag("json", _("JSON on stdout; same as --format json"), kind="switch", section=section),
+        Flag("format", _("how to write the answer"), "F", choices=formats, section=section),
+        Flag("out", _("write the answer to this file instead"), "FILE", section=section),
+        Flag("lang", _("language of the texts"), "LANG", choices=("en", "zh"), section=section),
+        Flag("config", _("run file (TOML) with the same fields; flags win"), "JOB.toml",
+             section=section),
+        Flag("catalogue", _("folder with your own catalogue files"), "DIR", section=section),
+        Flag("quiet", _("only the answer, no notes"), kind="switch", section=section),
+    )  # fmt: skip
+
+
+def system_flag() -> Flag:
+    """Where the job runs."""
+    return Flag(
+        "on",
+        _("system such as h100-sxm:8, h100-sxm:8x4 (4 nodes of 8) or tpu-v5p:16"),
+        "SYSTEM",
+        section=_("Job"),
+    )
+
+
+def job_flags() -> tuple[Flag, ...]:
+    """What is trained."""
+    section = _("Job")
+    return (
+        Flag("seq", _("sequence length in tokens"), "N", section=section),
+        Flag("global-batch", _("sequences per optimizer step, whole job"), "N", section=section),
+        Flag("method", _("what is trained"), "M", choices=("full", "lora", "qlora", "adapter"),
+             section=section),
+        Flag("rank", _("LoRA rank"), "R", section=section),
+        Flag("targets", _("matrices that LoRA adapts"), "T", section=section, choices=(
+            "qv", "qkv", "attention", "mlp", "qkv+mlp", "all-linear", "all-linear+head")),
+        Flag("base-dtype", _("storage of frozen weights"), "D", section=section, choices=(
+            "fp32", "bf16", "fp16", "int8", "int4", "nf4", "nf4-dq", "fp4")),
+        Flag("precision", _("number format of the matmuls"), "D", section=section,
+             aliases=("dtype",), choices=(
+            "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4")),
+    )  # fmt: skip
+
+
+def layout_flags() -> tuple[Flag, ...]:
+    """How the job is split over devices."""
+    section = _("Layout")
+    return (
+        Flag("micro-batch", _("sequences per device and forward pass"), "N", section=section),
+        Flag("tp", _("tensor-parallel degree"), "N", section=section),
+        Flag("pp", _("pipeline-parallel degree"), "N", section=section),
+        Flag("dp", _("data-parallel degree"), "N", section=section),
+        Flag("cp", _("context-parallel degree"), "N", section=section),
+        Flag("ep", _("expert-parallel degree"), "N", section=section),
+        Flag("vpp", _("virtual pipeline stages per device"), "N", section=section),
+        Flag("sequence-parallel", _("shard norm and dropout activations over the tp group"),
+             kind="pair", section=section),
+        Flag("shard", _("states sharded over data parallel"), "S", section=section,
+             choices=("none", "zero1", "zero2", "zero3", "fsdp")),
+        Flag("framework", _("whose behaviour to model"), "F", section=section, choices=(
+            "megatron-core", "megatron", "deepspeed", "fsdp", "hf", "nanotron", "xla", "gaudi",
+            "ascend", "other")),
+    )  # fmt: skip
+
+
+def memory_flags() -> tuple[Flag, ...]:
+    """What trades time or precision for memory."""
+    section = _("Memory")
+    return (
+        Flag("recompute", _("activations computed again in the backward pass"), "R",
+             choices=("none", "selective", "full"), section=section),
+        Flag("recompute-every", _("with full: only every N-th layer"), "N", section=section),
+        Flag("attention", _("attention kernel"), "K", choices=("eager", "sdpa", "flash"),
+             section=section),
+        Flag("optimizer", _("optimizer and the format of its states"), "O", section=section,
+             choices=("adamw", "adamw-bf16", "adamw-8bit", "adafactor", "sgd", "lion", "muon")),
+        Flag("grad-dtype", _("number format of gradients"), "D",
+             choices=("bf16", "fp16", "fp32"), section=section),
+        Flag("master-weights", _("keep an fp32 copy of trained weights"), kind="pair",
+             section=section),
+        Flag("offload", _("keep in host memory: optimizer, params, activations (repeatable)"),
+             "WHAT", kind="list", choices=("optimizer", "params", "activations"),
+             section=section),
+        Flag("chunked-loss", _("cross entropy without the full logits"), "C",
+             choices=("no", "yes", "fused"), section=section),
+        Flag("compile", _("compiled model (torch.compile, XLA)"), kind="pair", section=section),
+        Flag("headroom", _("share of device memory to leave free, such as 10%"), "X",
+             section=section),
+    )  # fmt: skip
+
+
+def override_flag() -> Flag:
+    """Measured values that replace computed ones."""
+    return Flag(
+        "set",
+        _("a measured value in place of a computed quantity, such as step_time=1.2s (repeatable)"),
+        "QUANTITY=VALUE",
+        kind="list",
+        section=_("Job"),
+    )
+
+
+def plan_flags() -> tuple[Flag, ...]:
+    """Limits and the aim of a search."""
+    section = _("Plan")
+    return (
+        Flag("tokens", _("tokens to train on, such as 2B"), "N", section=section),
+        Flag("objective", _("what the ranking minimises"), "O",
+             choices=("time", "device-hours"), section=section),
+        Flag("deadline", _("longest time allowed, such as 14d"), "D", section=section),
+        Flag("max-devices", _("most devices a plan may use"), "N", section=section),
+        Flag("top", _("plans to show"), "N", section=section),
+    )  # fmt: skip
+
+
+def estimate_flags() -> tuple[Flag, ...]:
+    """All that describes one training configuration."""
+    return (system_flag(), *job_flags(), override_flag(), *layout_flags(), *memory_flags())

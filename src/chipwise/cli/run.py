@@ -1,0 +1,130 @@
+"""One run of the command line: parse, ask the use case, write the answer, choose the exit code.
+
+Exit codes: 0 fits or healthy · 1 internal error · 2 usage error · 3 does not fit or impossible ·
+4 findings at or above the level that fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from chipwise.cli import output, parser
+from chipwise.cli.commands import COMMANDS, Command
+from chipwise.cli.settings import gather
+from chipwise.errors import ChipwiseError
+from chipwise.i18n import _, set_language
+
+EXIT_INTERNAL = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+COMPLETION_VARIABLE = "_CHIPWISE_COMPLETE"
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; every failure becomes a message and an exit code.
+
+    Args:
+        argv: words after the program name; those of the process when None.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        set_language(_word_after(words, "--lang"))
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    command = _command_of(words)
+    name = command.name if command else " ".join(words[:1])
+    as_json = "--json" in words or _word_after(words, "--format") == "json"
+    try:
+        return _dispatch(words or ["--help"], command)
+    except ChipwiseError as error:
+        output.write_error(name, error.code, error.message, error.details, as_json=as_json)
+        return error.exit_code
+    except typer.TyperException as error:
+        return _usage_failure(error, name, as_json=as_json)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if os.environ.get("CHIPWISE_DEBUG"):
+            raise
+        text = _("internal error, {kind}: {error} (CHIPWISE_DEBUG=1 shows where)")
+        message = text.format(kind=type(error).__name__, error=error)
+        output.write_error(name, "internal", message, {}, as_json=as_json)
+        return EXIT_INTERNAL
+
+
+def _dispatch(words: list[str], command: Command | None) -> int:
+    completing = COMPLETION_VARIABLE in os.environ
+    codes: list[int] = []
+    application = parser.build(
+        lambda chosen, given: codes.append(answer(chosen, given)),
+        only=None if completing else (command.path if command else ()),
+    )
+    result = typer.main.get_command(application).main(
+        args=words, prog_name="chipwise", standalone_mode=False
+    )
+    if codes:
+        return codes[0]
+    return result if isinstance(result, int) else 0
+
+
+def answer(command: Command, given: Mapping[str, Any]) -> int:
+    """Run the use case behind a command, write its document, return the exit code."""
+    settings = gather(command, given, os.environ)
+    if not settings.wants("quiet"):
+        output.note(settings.notes)
+    set_language(settings.output.get("lang"))
+    requests = importlib.import_module("chipwise.app.requests")
+    request = requests.parse_request(getattr(requests, command.request), settings.request)
+    app = importlib.import_module("chipwise.app")
+    document = getattr(app, command.use_case)(request)
+    output.write(document, settings)
+    return int(document.exit_code)
+
+
+def _usage_failure(error: typer.TyperException, name: str, *, as_json: bool) -> int:
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help() if context else message, file=sys.stderr)
+        return EXIT_USAGE
+    if context is not None:
+        message += "\n" + _("'{command} --help' shows what it takes.").format(
+            command=context.command_path
+        )
+    output.write_error(name, "usage", message, {}, as_json=as_json)
+    return int(error.exit_code)
+
+
+def _command_of(words: Sequence[str]) -> Command | None:
+    """The command that the first words name, if any."""
+    plain = tuple(word for word in words[:4] if not word.startswith("-"))
+    for command in COMMANDS:
+        if plain[: len(command.path)] == command.path:
+            return command
+    return None
+
+
+def _word_after(words: Sequence[str], flag: str) -> str | None:
+    for position, word in enumerate(words):
+        if word == flag and position + 1 < len(words):
+            return words[position + 1]
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return None

@@ -1,0 +1,44 @@
+"""Commands about chipwise itself: JSON schemas and shell completion."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from chipwise.errors import UnknownNameError
+from chipwise.i18n import _
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="inputs, outputs, or one document such as fit"),
+    ] = None,
+) -> None:
+    """Print the JSON schema of every request and document, or of one side or one of them."""
+    import json
+
+    from chipwise.app.schema import json_schema
+
+    sys.stdout.write(json.dumps(json_schema(name), ensure_ascii=False, indent=2) + "\n")
+
+
+def completion(
+    shell: Annotated[
+        str,
+        typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell"),
+    ],
+) -> None:
+    """Print the completion script of a shell, to be sourced by it."""
+    from typer.completion import get_completion_script
+
+    if shell not in SHELLS:
+        raise UnknownNameError(_("shell"), shell, SHELLS, "chipwise completion --help")
+    script = get_completion_script(
+        prog_name="chipwise", complete_var="_CHIPWISE_COMPLETE", shell=shell
+    )
+    sys.stdout.write(script + "\n")
