@@ -87,7 +87,7 @@ COMMANDS: tuple[Command, ...] = (
         lambda: (
             Argument("FILE", _("measurements (CSV); without it the bundled ones"), required=False),
         ),
-        lambda: _validate_flags(),
+        lambda: _validate_flags(),  # noqa: PLW0108 - defined below
     ),
     *(
         Command(

@@ -107,9 +107,7 @@ def build(handle: Handler, only: tuple[str, ...] | None = None) -> typer.Typer:
 def _home(homes: dict[str, typer.Typer], app: typer.Typer, command: Command) -> typer.Typer:
     group = command.path[0] if len(command.path) > 1 else ""
     if group not in homes:
-        homes[group] = typer.Typer(
-            cls=PlainGroup, rich_markup_mode=None, no_args_is_help=True
-        )
+        homes[group] = typer.Typer(cls=PlainGroup, rich_markup_mode=None, no_args_is_help=True)
         app.add_typer(homes[group], name=group, help=groups()[group])
     return homes[group]
 

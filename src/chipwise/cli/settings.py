@@ -42,9 +42,7 @@ class Settings:
         return value if isinstance(value, bool) else str(value).lower() in TRUE_WORDS
 
 
-def gather(
-    command: Command, given: Mapping[str, Any], environment: Mapping[str, str]
-) -> Settings:
+def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
     """Join the three sources for one command.
 
     Args:

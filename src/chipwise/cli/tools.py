@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -34,11 +35,9 @@ def completion(
     ],
 ) -> None:
     """Print the completion script of a shell, to be sourced by it."""
-    from typer.completion import get_completion_script
-
     if shell not in SHELLS:
         raise UnknownNameError(_("shell"), shell, SHELLS, "chipwise completion --help")
-    script = get_completion_script(
+    script: str = import_module("typer.completion").get_completion_script(
         prog_name="chipwise", complete_var="_CHIPWISE_COMPLETE", shell=shell
     )
     sys.stdout.write(script + "\n")

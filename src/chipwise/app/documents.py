@@ -1,0 +1,449 @@
+"""What is answered, as models of the JSON documents that others rely on.
+
+SI values with the unit in the key; shares and utilizations are fractions. Every document has
+``schema``, ``command``, ``inputs`` (as understood, defaults filled), ``assumptions`` (largest
+effect first) and ``warnings``; its ``exit_code`` is the answer's, not the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+EXIT_INFEASIBLE = 3
+EXIT_FINDINGS = 4
+
+Basis = Literal["measured", "calibrated", "datasheet", "assumed"]
+Verdict = Literal["fits", "tight", "does not fit", "unknown"]
+
+
+class Part(BaseModel):
+    """Closed and immutable, like the requests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
+
+
+class Range(Part):
+    """An estimate with its 80 % interval and what it rests on."""
+
+    low: float
+    likely: float
+    high: float
+    basis: Basis
+
+
+class Assumption(Part):
+    """Something taken for granted; ``effect`` says what the other choice would change."""
+
+    text: str
+    effect: str | None = None
+
+
+class Document(Part):
+    """What every document carries."""
+
+    schema_: int = Field(default=SCHEMA_VERSION, alias="schema", serialization_alias="schema")
+    command: str
+    inputs: Mapping[str, Any] = Field(default_factory=dict)
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    @property
+    def exit_code(self) -> int:
+        """0; documents whose answer can be no say so with another code."""
+        return 0
+
+
+# -- layout and memory -----------------------------------------------------------------------
+
+
+class Layout(Part):
+    """How the job is split, and the measures that are on."""
+
+    framework: str
+    dp: int
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    vpp: int = 1
+    sequence_parallel: bool = False
+    shard: str
+    zero_stage: int
+    micro_batch: int
+    num_microbatches: int
+    global_batch: int
+    seq_len: int
+    recompute: str
+    recompute_every: int = 1
+    attention: str
+    optimizer: str
+    precision: str
+    method: str = "full"
+    offload: tuple[str, ...] = ()
+    other: Mapping[str, Any] = Field(default_factory=dict)
+    """Further settings by name (pipeline schedule, gradient dtype, chunked loss …)."""
+
+
+class MemoryPart(Part):
+    """One line of the memory bill of the fullest device."""
+
+    name: str
+    bytes: float
+    share: float
+    """Of the allocated total."""
+    formula: str = ""
+    source: str = ""
+
+
+class Memory(Part):
+    """The memory bill of the fullest device in bytes; allocated and reserved apart."""
+
+    parts: tuple[MemoryPart, ...]
+    total_bytes: float
+    """Peak allocated by tensors: the parts add up to it."""
+    reserved_bytes: float
+    """What the process holds at the peak: allocated, allocator reserve, context."""
+    capacity_bytes: float
+    usable_bytes: float
+    """What a program can have of the capacity."""
+    load_peak_bytes: float | None = None
+    save_peak_bytes: float | None = None
+    range: Range | None = None
+    """Of ``reserved_bytes``."""
+
+
+class Remedy(Part):
+    """One change that saves memory, computed; ``slowdown`` 1.3 means 30 % slower."""
+
+    change: str
+    flags: str = ""
+    """The change as command-line flags."""
+    saves_bytes: float
+    slowdown: float | None = None
+    fits_after: bool
+
+
+class Largest(Part):
+    """The most that fits with all else unchanged; None where nothing fits."""
+
+    micro_batch: int | None = None
+    seq_len: int | None = None
+
+
+class Subject(Part):
+    """Which model on which machine, as understood."""
+
+    model: str
+    system: str
+    devices: int
+    understood: str = ""
+    """How an ambiguous system name was read."""
+
+
+class FitDocument(Document):
+    """Does it fit, where does the memory go, what would change it."""
+
+    command: str = "fit"
+    subject: Subject
+    layout: Layout
+    verdict: Verdict
+    memory: Memory
+    host_bytes: float | None = None
+    headroom_bytes: float
+    """Usable minus reserved; negative when it does not fit."""
+    largest: Largest
+    remedies: tuple[Remedy, ...] = ()
+    one_change: Remedy | None = None
+    """The cheapest remedy that makes it fit; null when it fits or none does."""
+
+    @property
+    def exit_code(self) -> int:
+        """3 when it does not fit."""
+        return EXIT_INFEASIBLE if self.verdict == "does not fit" else 0
+
+
+# -- time ------------------------------------------------------------------------------------
+
+
+class TimePart(Part):
+    """One share of the step time."""
+
+    name: str
+    seconds: float
+    share: float
+
+
+class Performance(Part):
+    """How fast one configuration is; utilizations are fractions of the peak said beside them."""
+
+    step_time_s: Range
+    tokens_per_s: Range
+    tokens_per_s_per_device: Range
+    mfu: Range
+    hfu: Range
+    peak_flops_per_s: float
+    """Dense peak of one device in the number format used."""
+    peak_dtype: str
+    bound_by: str
+    time_parts: tuple[TimePart, ...]
+
+
+class EstimateDocument(Performance, Document):
+    """One configuration: time, throughput, utilization and memory."""
+
+    command: str = "estimate train"
+    subject: Subject
+    layout: Layout
+    verdict: Verdict
+    memory: Memory
+
+    @property
+    def exit_code(self) -> int:
+        """3 when it does not fit."""
+        return EXIT_INFEASIBLE if self.verdict == "does not fit" else 0
+
+
+class Plan(Performance):
+    """One ranked answer."""
+
+    rank: int
+    system: str
+    devices: int
+    understood: str = ""
+    layout: Layout
+    verdict: Verdict
+    duration_s: Range
+    device_hours: Range
+    memory: Memory
+    meets_deadline: bool | None = None
+    """None when no deadline was asked for."""
+
+
+class SearchReport(Part):
+    """How the plans were found."""
+
+    candidates: int
+    evaluated: int
+    pruned: int
+    fit: int
+    elapsed_s: float
+
+
+class ParetoPoint(Part):
+    """A plan that no other beats in both time and device-hours."""
+
+    system: str
+    devices: int
+    rank: int | None = None
+    """Place in ``plans``, when it stands there."""
+    duration_s: float
+    device_hours: float
+
+
+class NoFit(Part):
+    """A system that was asked for and offers no plan, with the reason."""
+
+    system: str
+    reason: str
+    short_by_bytes: float | None = None
+    smallest: str | None = None
+    """The smallest count of the same devices that would hold the job."""
+
+
+class PlanDocument(Document):
+    """Ranked plans; the first is the recommendation."""
+
+    command: str = "plan train"
+    plans: tuple[Plan, ...]
+    search: SearchReport
+    pareto: tuple[ParetoPoint, ...] = ()
+    no_fit: tuple[NoFit, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """3 when no plan is feasible."""
+        return 0 if self.plans else EXIT_INFEASIBLE
+
+
+# -- explanation -----------------------------------------------------------------------------
+
+
+class Explained(Part):
+    """A value with the formula, source and explained needs that produced it."""
+
+    quantity: str
+    value: float
+    unit: str
+    formula: str = ""
+    source: str = ""
+    basis: str
+    meaning: str = ""
+    needs: tuple[Explained, ...] = ()
+
+
+class ExplainDocument(Explained, Document):
+    """The tree behind one quantity."""
+
+    command: str = "explain"
+
+
+class QuantityEntry(Part):
+    """One quantity that can be explained or set."""
+
+    name: str
+    unit: str
+    meaning: str
+    source: str = ""
+
+
+class QuantitiesDocument(Document):
+    """All quantities (``explain --list``)."""
+
+    command: str = "explain"
+    quantities: tuple[QuantityEntry, ...]
+
+
+# -- validation ------------------------------------------------------------------------------
+
+
+class ValidateSummary(Part):
+    """Errors of one group of rows; fractions, error = exp|ln(predicted/measured)| − 1."""
+
+    group: str
+    metric: str
+    n: int
+    median_error: float | None
+    p90_error: float | None
+    median_signed: float | None
+    within_20pct: float | None
+    interval80_coverage: float | None
+
+
+class ValidateConstant(Part):
+    """A calibrated constant and what it was fitted to."""
+
+    name: str
+    value: float
+    unit: str
+    spread: float | None = None
+    fitted_to: str
+
+
+class PredictedRow(Part):
+    """One measurement and its prediction; ``predicted`` of metric ``oom`` is the verdict."""
+
+    id: str
+    metric: str
+    predicted: float | str
+    low: float | None = None
+    high: float | None = None
+    measured: float | str | None = None
+    error: float | None = None
+    verdict: Verdict | None = None
+
+
+class SkippedRow(Part):
+    """A measurement that cannot be predicted, and why."""
+
+    id: str
+    skipped: str
+
+
+class ValidateDocument(Document):
+    """Predictions against measurements."""
+
+    command: str = "validate"
+    kind: Literal["training", "inference"]
+    n_rows: int
+    n_predicted: int
+    n_skipped: int
+    summary: tuple[ValidateSummary, ...]
+    constants: tuple[ValidateConstant, ...] = ()
+    rows: tuple[PredictedRow | SkippedRow, ...]
+
+
+# -- catalogue -------------------------------------------------------------------------------
+
+
+class Column(Part):
+    """One column of a listing; ``unit`` tells how to show its numbers."""
+
+    name: str
+    title: str
+    unit: str = ""
+
+
+class Fact(Part):
+    """One value of an entry and where it comes from."""
+
+    name: str
+    value: Any
+    unit: str = ""
+    source: str = ""
+    retrieved: str = ""
+
+
+class Finding(Part):
+    """Something wrong in the catalogue's files."""
+
+    severity: Literal["error", "warning", "note"]
+    file: str
+    where: str = ""
+    message: str
+
+
+class CatalogueDocument(Document):
+    """A listing, one entry, or the findings of a check."""
+
+    command: str
+    kind: Literal["accelerators", "systems", "models", "show", "check"]
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
+    id: str = ""
+    facts: tuple[Fact, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    checked: int | None = None
+    """Entries that a check looked at."""
+
+    @property
+    def exit_code(self) -> int:
+        """4 when a check finds an error."""
+        failed = any(finding.severity == "error" for finding in self.findings)
+        return EXIT_FINDINGS if failed else 0
+
+
+# -- errors ----------------------------------------------------------------------------------
+
+
+class ErrorBody(Part):
+    """What went wrong; ``code`` is stable, ``message`` is for people."""
+
+    code: str
+    message: str
+    details: Mapping[str, Any] = Field(default_factory=dict)
+
+
+class ErrorDocument(Part):
+    """What ``--json`` prints when a command fails."""
+
+    schema_: int = Field(default=SCHEMA_VERSION, alias="schema", serialization_alias="schema")
+    command: str
+    error: ErrorBody
+
+
+DOCUMENTS: tuple[type[Part], ...] = (
+    PlanDocument,
+    FitDocument,
+    EstimateDocument,
+    ExplainDocument,
+    QuantitiesDocument,
+    ValidateDocument,
+    CatalogueDocument,
+    ErrorDocument,
+)

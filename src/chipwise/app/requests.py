@@ -1,0 +1,397 @@
+"""What can be asked, as frozen models whose fields are the command line's flags.
+
+The same models read command-line words, run files, environment variables and REST bodies:
+numbers may be text with units (``"2B"``, ``"14d"``, ``"10%"``), lists may be text with commas.
+``None`` means not stated; the use case fills it in and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from chipwise.errors import UnitError, UsageError, nearest_names
+from chipwise.i18n import _
+from chipwise.spec.job import (
+    AttentionKernel,
+    BaseDtype,
+    Dtype,
+    Framework,
+    LoraTargets,
+    Method,
+    Optimizer,
+    Recompute,
+    Shard,
+    Strategy,
+    TrainingWorkload,
+)
+from chipwise.spec.model import Frozen
+
+R = TypeVar("R", bound="Request")
+Offload = Literal["optimizer", "params", "activations"]
+ChunkedLoss = Literal["no", "yes", "fused"]
+Objective = Literal["time", "device-hours"]
+
+DTYPE_WORDS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "float": "fp32",
+    "float8": "fp8",
+}
+
+
+def _number_in(unit: str) -> Callable[[Any], Any]:
+    """A validator that reads text with a unit as a float in that SI unit."""
+
+    def read(value: Any) -> Any:
+        from chipwise.units import parse
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value, unit)
+        except UnitError as error:
+            raise PydanticCustomError(
+                "unit", "{reason}", {"reason": error.message, "code": error.code}
+            ) from None
+
+    return read
+
+
+def _whole(value: Any) -> Any:
+    """Counts may be written ``4k`` or ``2e3``; what is no whole number stays as it is."""
+    number = _number_in("1")(value)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def _share(value: Any) -> Any:
+    """``10%`` is 0.1; a plain number is the share itself."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        percent = _number_in("1")(value.strip()[:-1])
+        return percent / 100
+    return _number_in("1")(value)
+
+
+def _words(value: Any) -> Any:
+    """Text with commas is a list; a list's items may have commas too."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(word.strip() for item in value for word in item.split(",") if word.strip())
+    return value
+
+
+def _overrides(value: Any) -> Any:
+    """``["step_time=1.2s"]`` as a mapping; a mapping stays, its values become text."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if isinstance(value, (list, tuple)):
+        pairs = [str(item).partition("=") for item in value]
+        broken = [name for name, equals, text in pairs if not (name.strip() and text.strip())]
+        if broken:
+            raise PydanticCustomError(
+                "override", "{reason}", {"reason": _("write QUANTITY=VALUE"), "text": broken[0]}
+            )
+        return {name.strip(): text.strip() for name, equals, text in pairs}
+    if isinstance(value, Mapping):
+        return {str(name): str(number) for name, number in value.items()}
+    return value
+
+
+def _folded(value: Any) -> Any:
+    """Choices are compared in lower case; common long names of number formats are known."""
+    if not isinstance(value, str):
+        return value
+    word = value.strip().lower().removeprefix("torch.")
+    return DTYPE_WORDS.get(word, word)
+
+
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, allow_inf_nan=False)]
+Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
+Fold = BeforeValidator(_folded)
+
+
+class Request(Frozen):
+    """What every question may carry."""
+
+    use_case: ClassVar[str]
+    catalogue: str | None = None
+    """Folder with the user's own catalogue files, which add to or replace the bundled ones."""
+
+
+class JobRequest(Request):
+    """A model on a system, with what is trained and how; shared by all training questions."""
+
+    model: str | None = None
+    on: str | None = None
+    seq: Whole | None = None
+    global_batch: Whole | None = None
+    method: Annotated[Method, Fold] = "full"
+    rank: Whole | None = None
+    targets: Annotated[LoraTargets, Fold] | None = None
+    base_dtype: Annotated[BaseDtype, Fold] | None = None
+    precision: Annotated[Dtype, Fold] | None = None
+
+    micro_batch: Whole | None = None
+    tp: Whole | None = None
+    pp: Whole | None = None
+    dp: Whole | None = None
+    cp: Whole | None = None
+    ep: Whole | None = None
+    vpp: Whole | None = None
+    sequence_parallel: bool | None = None
+    shard: Annotated[Shard, Fold] | None = None
+    framework: Annotated[Framework, Fold] | None = None
+
+    recompute: Annotated[Recompute, Fold] | None = None
+    recompute_every: Whole | None = None
+    attention: Annotated[AttentionKernel, Fold] | None = None
+    optimizer: Annotated[Optimizer, Fold] | None = None
+    grad_dtype: Annotated[Literal["bf16", "fp16", "fp32"], Fold] | None = None
+    master_weights: bool | None = None
+    offload: Annotated[tuple[Offload, ...], BeforeValidator(_words)] = ()
+    chunked_loss: Annotated[ChunkedLoss, Fold] | None = None
+    compile: bool | None = None
+    headroom: Share | None = None
+    """Share of device memory that must stay free."""
+
+    set: Annotated[Mapping[str, str], BeforeValidator(_overrides)] = Field(default_factory=dict)
+    """Measured values that replace computed quantities, with their units, as text."""
+
+    @property
+    def workload(self) -> TrainingWorkload:
+        """What is trained, as a spec."""
+        return TrainingWorkload(
+            seq_len=self.seq,
+            global_batch=self.global_batch,
+            tokens=getattr(self, "tokens", None),
+            precision=self.precision,
+            method=self.method,
+            base_dtype=self.base_dtype,
+            lora_rank=self.rank,
+            lora_targets=self.targets,
+        )
+
+    @property
+    def strategy(self) -> Strategy:
+        """How it is split and which measures are on, as a spec; None where not stated."""
+        same = (
+            *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "sequence_parallel"),
+            *("micro_batch", "recompute", "recompute_every", "attention", "optimizer"),
+            *("master_weights", "grad_dtype", "chunked_loss"),
+        )
+        return Strategy(
+            **{name: getattr(self, name) for name in same},
+            compiled=self.compile,
+            offload_optimizer=self._offloads("optimizer"),
+            offload_params=self._offloads("params"),
+            offload_activations=self._offloads("activations"),
+        )
+
+    def _offloads(self, what: Offload) -> bool | None:
+        return what in self.offload if self.offload else None
+
+    @model_validator(mode="after")
+    def _adapter_flags_need_an_adapter_method(self) -> JobRequest:
+        given = [name for name in ("rank", "targets") if getattr(self, name) is not None]
+        if given and self.method == "full":
+            raise PydanticCustomError(
+                "contradiction",
+                "{reason}",
+                {
+                    "reason": _("--{flag} needs --method lora or qlora").format(flag=given[0]),
+                },
+            )
+        return self
+
+
+class _NeedsModelAndSystem(JobRequest):
+    model: str
+    on: str
+
+
+class FitRequest(_NeedsModelAndSystem):
+    """Does the job fit in memory."""
+
+    use_case: ClassVar[str] = "fit"
+    task: Literal["train"] = "train"
+
+
+class EstimateTrainRequest(_NeedsModelAndSystem):
+    """Time and memory of one training configuration."""
+
+    use_case: ClassVar[str] = "estimate_train"
+
+
+class PlanTrainRequest(_NeedsModelAndSystem):
+    """Ranked systems and layouts; strategy fields that are stated pin an axis of the search."""
+
+    use_case: ClassVar[str] = "plan_train"
+    tokens: Tokens
+    objective: Annotated[Objective, Fold] = "time"
+    deadline: Duration | None = None
+    """Longest time allowed. [s]"""
+    max_devices: Whole | None = None
+    top: Whole = 10
+    """Plans to return."""
+
+
+class ExplainRequest(JobRequest):
+    """The tree behind one quantity; without a model, a fact of the system; or the list."""
+
+    use_case: ClassVar[str] = "explain"
+    quantity: str | None = None
+    depth: Whole = 99
+    list: bool = False
+
+    @model_validator(mode="after")
+    def _a_quantity_or_the_list(self) -> ExplainRequest:
+        if self.list:
+            return self
+        if self.quantity is None:
+            raise PydanticCustomError(
+                "missing", "{reason}", {"reason": _("name a QUANTITY, or ask for --list")}
+            )
+        if self.on is None:
+            raise PydanticCustomError(
+                "missing", "{reason}", {"reason": _("--on SYSTEM is missing")}
+            )
+        return self
+
+
+class ValidateRequest(Request):
+    """Predictions against measurements."""
+
+    use_case: ClassVar[str] = "validate"
+    file: str | None = None
+    kind: Annotated[Literal["training", "inference"], Fold] | None = None
+    leave_one_source_out: bool = False
+    only_source: str | None = None
+    observed: str | None = None
+
+
+class CatalogueRequest(Request):
+    """List, show or check the catalogue."""
+
+    use_case: ClassVar[str] = "catalogue"
+    kind: Literal["accelerators", "systems", "models", "show", "check"]
+    id: str | None = None
+
+    @model_validator(mode="after")
+    def _show_needs_an_id(self) -> CatalogueRequest:
+        if self.kind == "show" and self.id is None:
+            raise PydanticCustomError("missing", "{reason}", {"reason": _("name an ID to show")})
+        return self
+
+
+REQUESTS: tuple[type[Request], ...] = (
+    PlanTrainRequest,
+    FitRequest,
+    EstimateTrainRequest,
+    ExplainRequest,
+    ValidateRequest,
+    CatalogueRequest,
+)
+
+
+def parse_request(kind: type[R], values: Mapping[str, Any]) -> R:
+    """A request from values of any source.
+
+    Args:
+        kind: the request model.
+        values: fields by name, as text, numbers, booleans or lists.
+
+    Raises:
+        UsageError: a field is missing, unknown, of the wrong kind or out of range; the message
+            names the flag, the value and what would be valid.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise _usage_error(kind, error.errors(include_url=False)) from None
+
+
+def _usage_error(kind: type[Request], problems: list[ErrorDetails]) -> UsageError:
+    first = problems[0]
+    field = str(first["loc"][0]) if first["loc"] else ""
+    code, text = _described(kind, field, first)
+    return UsageError(code, text, field=field, value=_plain(first["input"]))
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, (str, int, float, bool, list)) else None
+
+
+def flag_of(field: str) -> str:
+    """The flag or argument that carries a field, as a person writes it."""
+    if field in ("model", "quantity", "file", "id"):
+        return field.upper()
+    return f"--{field.replace('_', '-')}"
+
+
+def _described(kind: type[Request], field: str, problem: ErrorDetails) -> tuple[str, str]:
+    flag, given = flag_of(field), problem["input"]
+    match problem["type"]:
+        case "missing" if field:
+            return "missing-value", _("{flag} is missing").format(flag=flag)
+        case "extra_forbidden":
+            near = nearest_names(field, kind.model_fields, 1)
+            hint = _("; did you mean '{name}'?").format(name=near[0]) if near else ""
+            return "unknown-field", _("unknown field '{field}'{hint}").format(
+                field=field, hint=hint
+            )
+        case "literal_error":
+            known = _choices(kind, field)
+            near = nearest_names(str(given), known, 1)
+            hint = _("; did you mean '{name}'?").format(name=near[0]) if near else ""
+            return "unknown-choice", _("{flag} '{given}' is not one of {known}{hint}").format(
+                flag=flag, given=given, known=", ".join(known), hint=hint
+            )
+        case "int_type" | "int_parsing" | "int_from_float":
+            return "not-a-whole-number", _("{flag} '{given}' is not a whole number").format(
+                flag=flag, given=given
+            )
+        case "greater_than_equal" | "greater_than" | "less_than" | "less_than_equal":
+            return "out-of-range", _("{flag} {given} is out of range: {rule}").format(
+                flag=flag, given=given, rule=_bounds(problem)
+            )
+    context = problem.get("ctx", {})
+    reason = str(context.get("reason", problem["msg"]))
+    code = str(context.get("code", "invalid-value"))
+    return code, f"{flag}: {reason}" if field else reason
+
+
+def _bounds(problem: ErrorDetails) -> str:
+    context = problem.get("ctx", {})
+    for key, sign in (("ge", "≥"), ("gt", ">"), ("lt", "<"), ("le", "≤")):
+        if key in context:
+            return _("must be {sign} {limit}").format(sign=sign, limit=context[key])
+    return problem["msg"]
+
+
+def _choices(kind: type[Request], field: str) -> tuple[str, ...]:
+    """The words a field allows, read from its type."""
+    annotation: Any = kind.model_fields[field].annotation
+    schema = TypeAdapter(annotation).json_schema()
+    found: list[str] = []
+
+    def collect(part: Any) -> None:
+        if isinstance(part, Mapping):
+            found.extend(str(word) for word in part.get("enum", ()))
+            if "const" in part:
+                found.append(str(part["const"]))
+            for inner in part.values():
+                collect(inner)
+        elif isinstance(part, list):
+            for inner in part:
+                collect(inner)
+
+    collect(schema)
+    return tuple(dict.fromkeys(found))
