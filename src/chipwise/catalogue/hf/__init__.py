@@ -1,0 +1,1 @@
+"""Readers of Hugging Face model configurations, one module per kind of architecture."""
