@@ -13,9 +13,13 @@ _active: str | None = None
 
 
 def choose_language(requested: str | None = None) -> str:
-    """The language to speak: the requested one, else the locale's, else English."""
-    wanted = requested or os.environ.get("CHIPWISE_LANG") or _locale_language()
-    return wanted if wanted in _LANGUAGES else "en"
+    """The language to speak: the requested one, else the locale's, else English.
+
+    Only the language counts: ``zh``, ``zh-CN`` and ``zh_CN.UTF-8`` are all Chinese.
+    """
+    wanted = requested or os.environ.get("CHIPWISE_LANG") or _locale()
+    language = wanted.replace("-", "_").split("_")[0].split(".")[0].lower()
+    return language if language in _LANGUAGES else "en"
 
 
 def set_language(requested: str | None) -> None:
@@ -49,8 +53,8 @@ def _load(language: str) -> dict[str, str]:
     return _translations[language]
 
 
-def _locale_language() -> str:
+def _locale() -> str:
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if value := os.environ.get(variable):
-            return value.split("_")[0].split(".")[0].lower()
+            return value
     return "en"
