@@ -11,8 +11,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from types import ModuleType
 from typing import TypeVar
 
@@ -67,9 +67,7 @@ class Given:
     basis: str = "assumed"
 
 
-def quantity(
-    *, unit: str, source: str, assumes: str = "", parts: bool = False
-) -> Callable[[F], F]:
+def quantity(*, unit: str, source: str, assumes: str = "", parts: bool = False) -> Callable[[F], F]:
     """Mark a function as a quantity; calling it directly still works as before.
 
     Args:
@@ -120,7 +118,7 @@ class Model(Mapping[str, Quantity]):
                 marked = getattr(value, "__quantity__", None)
                 if not isinstance(marked, Quantity) or value.__module__ != module.__name__:
                     continue
-                if marked.name in found:
+                if found.get(marked.name, marked) is not marked:
                     raise ValueError(f"quantity {marked.name} is defined twice")
                 found[marked.name] = marked
         return cls(found)
@@ -134,9 +132,13 @@ class Model(Mapping[str, Quantity]):
     def __len__(self) -> int:
         return len(self.quantities)
 
-    def __or__(self, other: Mapping[str, Quantity]) -> Model:
-        """This model with some quantities replaced or added: a variant."""
-        return Model({**self.quantities, **other})
+    def __or__(self, other: Mapping[str, Quantity | Callable[..., Array]]) -> Model:
+        """This model with some quantities replaced or added, each named by its key: a variant."""
+        variant = dict(self.quantities)
+        for name, made in other.items():
+            marked = made if isinstance(made, Quantity) else vars(made)["__quantity__"]
+            variant[name] = replace(marked, name=name)
+        return Model(variant)
 
     def order(self, targets: Iterable[str], given: Iterable[str]) -> tuple[Quantity, ...]:
         """The quantities needed for the targets, each after all it needs.
@@ -162,9 +164,11 @@ class Model(Mapping[str, Quantity]):
             if name in given or name in done:
                 return
             if name in path:
-                raise UsageError("circular-quantity", " → ".join([*path, name]))
+                loop = " → ".join([*path[path.index(name) :], name])
+                text = _("quantities need each other in a circle: {loop}").format(loop=loop)
+                raise UsageError("circular-quantity", text, loop=loop)
             if name not in self.quantities:
-                raise self._missing(name, path)
+                raise self._missing(name, path, given)
             path.append(name)
             for need in self.quantities[name].needs:
                 visit(need)
@@ -175,20 +179,21 @@ class Model(Mapping[str, Quantity]):
             visit(target)
         return tuple(done.values())
 
-    def _missing(self, name: str, path: list[str]) -> UsageError:
+    def _missing(self, name: str, path: list[str], given: frozenset[str]) -> UsageError:
         if not path:
             return UnknownNameError("quantity", name, self, "chipwise explain --list")
-        text = _("'{name}' is needed for '{user}' and is not given{hint}").format(
+        near = nearest_names(name, sorted({*self, *given}), 1)
+        text = _("input '{name}' is missing: {path} needs it; give it a value{hint}").format(
             name=name,
-            user=path[-1],
-            hint="".join(f"; {near}?" for near in nearest_names(name, self, 1)),
+            path=" → ".join(path),
+            hint=_(", or did you mean '{near}'?").format(near=near[0]) if near else "",
         )
         return UsageError("missing-input", text, name=name, path=tuple(path))
 
     def evaluate(
         self, columns: Columns, targets: Iterable[str] | None = None, *, keep_all: bool = False
     ) -> dict[str, Array]:
-        """Compute the targets from columns.
+        """Compute the targets from columns, in double precision throughout.
 
         Args:
             columns: input arrays by name, broadcastable against each other. A column named like
@@ -201,22 +206,17 @@ class Model(Mapping[str, Quantity]):
             Values by name, in the shapes that broadcasting gives.
         """
         wanted = tuple(self.quantities if targets is None else targets)
-        values: dict[str, Array] = dict(columns)
         steps = self.order(wanted, columns)
-        last_use = {need: i for i, step in enumerate(steps) for need in step.needs}
-        protected = {*wanted, *columns}
-        computed: dict[str, Array] = {}
-        for i, step in enumerate(steps):
+        values = {name: _double(value) for name, value in columns.items()}
+        kept = {*wanted, *columns}
+        last_user = {need: step.name for step in steps for need in step.needs if need not in kept}
+        for step in steps:
             values[step.name] = step.function(*[values[need] for need in step.needs])
-            computed[step.name] = values[step.name]
-            if keep_all:
-                continue
-            for need in step.needs:
-                if last_use[need] == i and need not in protected:
+            for need in () if keep_all else step.needs:
+                if last_user.get(need) == step.name:
                     del values[need]
-                    computed.pop(need, None)
         if keep_all:
-            return computed | {name: values[name] for name in wanted}
+            wanted = (*(step.name for step in steps), *wanted)
         return {name: values[name] for name in wanted}
 
     def explain(
@@ -224,22 +224,45 @@ class Model(Mapping[str, Quantity]):
     ) -> Explanation:
         """The tree of quantities behind one value, from the values that were computed.
 
+        A value that its function does not make of its needs was given, and is shown as such.
+        Subtrees that occur several times are one shared object.
+
         Args:
             name: the quantity to explain.
-            values: every value by name, inputs and intermediates, each a scalar.
+            values: every value by name, inputs and intermediates; the first element is explained.
             inputs: what is known of the input columns.
             depth: how many levels to unfold.
         """
-        value = float(np.asarray(values[name]).reshape(-1)[0])
-        if name in inputs or name not in self.quantities:
-            given = inputs.get(name, Given("1"))
-            return Explanation(
-                name, value, given.unit, "", given.source, given.basis, given.meaning
-            )
-        step = self.quantities[name]
-        needs = tuple(
-            self.explain(need, values, inputs, depth - 1) for need in step.needs if depth > 0
-        )
-        return Explanation(
-            name, value, step.unit, step.formula, step.source, "computed", step.summary, needs
-        )
+
+        @cache
+        def unfold(name: str, depth: int) -> Explanation:
+            value, step = _first(values[name]), self.quantities.get(name)
+            if name in inputs or step is None or not _follows(step, values):
+                given = inputs.get(name) or Given(step.unit if step else "1")
+                known = (given.unit, "", given.source, given.basis, given.meaning)
+                return Explanation(name, value, *known)
+            needs = tuple(unfold(need, depth - 1) for need in step.needs) if depth > 0 else ()
+            shown = (step.unit, step.formula, step.source, "computed", step.summary)
+            return Explanation(name, value, *shown, needs)
+
+        return unfold(name, depth)
+
+
+def _double(value: Array) -> Array:
+    """In double precision, so that scalars and arrays obey one arithmetic.
+
+    Python floats raise on division by zero, and integer arrays wrap around near 1e19.
+    """
+    return np.asarray(value, np.float64) if isinstance(value, np.ndarray) else np.float64(value)
+
+
+def _first(value: Array) -> float:
+    return float(np.asarray(value).reshape(-1)[0])
+
+
+def _follows(step: Quantity, values: Columns) -> bool:
+    """Whether the value is what its function makes of its needs."""
+    if not all(need in values for need in step.needs):
+        return False
+    again = step.function(*[_double(values[need]) for need in step.needs])
+    return bool(np.isclose(_first(again), _first(values[step.name]), 1e-9, 0, equal_nan=True))
