@@ -121,8 +121,10 @@ def test_a_unit_of_another_kind_is_named(text: str, unit: str, said: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", "GB", "nan", "inf", "-inf", "NaN GB", "1e400 GB", "1,5 GB", "12,34 GB", "1.2.3 GB"]
-    + ["1__0 GB", "--5 GB", "1.000,5 GB", "∞", "9" * 100_000],
+    [
+        *("", "  ", "GB", "nan", "inf", "-inf", "NaN GB", "∞", "1e400 GB", "--5 GB"),
+        *("1,5 GB", "12,34 GB", "1.2.3 GB", "1__0 GB", "1.000,5 GB", "9" * 100_000),
+    ],
 )
 def test_what_is_not_one_finite_number_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UnitError, match="write it like 80GB or 80GiB") as raised:
