@@ -248,7 +248,8 @@ class ExplainRequest(JobRequest):
 
     use_case: ClassVar[str] = "explain"
     quantity: str | None = None
-    depth: Whole = 99
+    depth: Whole = 4
+    """Levels of the tree to unfold."""
     list: bool = False
 
     @model_validator(mode="after")
@@ -257,11 +258,11 @@ class ExplainRequest(JobRequest):
             return self
         if self.quantity is None:
             raise PydanticCustomError(
-                "missing", "{reason}", {"reason": _("name a QUANTITY, or ask for --list")}
+                "missing-value", "{reason}", {"reason": _("name a QUANTITY, or ask for --list")}
             )
         if self.on is None:
             raise PydanticCustomError(
-                "missing", "{reason}", {"reason": _("--on SYSTEM is missing")}
+                "missing-value", "{reason}", {"reason": _("--on SYSTEM is missing")}
             )
         return self
 
@@ -287,7 +288,8 @@ class CatalogueRequest(Request):
     @model_validator(mode="after")
     def _show_needs_an_id(self) -> CatalogueRequest:
         if self.kind == "show" and self.id is None:
-            raise PydanticCustomError("missing", "{reason}", {"reason": _("name an ID to show")})
+            reason = _("name an ID to show")
+            raise PydanticCustomError("missing-value", "{reason}", {"reason": reason})
         return self
 
 
@@ -362,9 +364,14 @@ def _described(kind: type[Request], field: str, problem: ErrorDetails) -> tuple[
             return "out-of-range", _("{flag} {given} is out of range: {rule}").format(
                 flag=flag, given=given, rule=_bounds(problem)
             )
+        case "bool_parsing" | "bool_type":
+            return "not-yes-or-no", _("{flag} '{given}' is neither yes nor no").format(
+                flag=flag, given=given
+            )
     context = problem.get("ctx", {})
     reason = str(context.get("reason", problem["msg"]))
-    code = str(context.get("code", "invalid-value"))
+    own_code = problem["type"] if "reason" in context else "invalid-value"
+    code = str(context.get("code", own_code))
     return code, f"{flag}: {reason}" if field else reason
 
 

@@ -1,0 +1,376 @@
+"""Which page a document becomes, and the pages of planning: plan, fit, estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chipwise.i18n import _
+from chipwise.report import words
+from chipwise.report.page import Cell, Column, Listing, NextCommand, Note, Page, Table, page
+from chipwise.report.pages_facts import catalogue_page, explain_page, validate_page
+from chipwise.report.words import Json
+from chipwise.units import show
+
+
+def page_of(document: Json) -> Page:
+    """The page of a document, chosen by the first word of its command."""
+    return _PAGES[str(document["command"]).split()[0]](document)
+
+
+def plan_page(document: Json) -> Page:
+    """Ranked plans, systems without one, the search, assumptions, the next command."""
+    plans = document["plans"]
+    table = Table(
+        "",
+        (
+            Column("#", "rank", numeric=True),
+            Column(_("system"), "system"),
+            Column(_("layout"), "layout"),
+            Column(_("verdict"), "verdict"),
+            Column(_("time\n80 % range"), "duration_s", numeric=True),
+            Column("", "duration_low_s", csv_only=True),
+            Column("", "duration_high_s", csv_only=True),
+            Column("MFU", "mfu", numeric=True),
+            Column(_("tokens/s"), "tokens_per_s", numeric=True),
+            Column(_("device\nhours"), "device_hours", numeric=True),
+            Column(_("memory\nper device"), "reserved_bytes", numeric=True),
+            Column("", "capacity_bytes", csv_only=True),
+            Column(_("bound by"), "bound_by"),
+        ),
+        [_plan_row(plan) for plan in plans],
+        first_is_best=True,
+    )
+    headline = Note(_plan_headline(document), "plain" if plans else "bad")
+    blocks = (
+        headline,
+        table,
+        _no_fit(document),
+        Note(_search_line(document["search"]), "muted"),
+        words.warnings(document),
+        words.assumptions(document),
+        _after_plan(document),
+    )
+    return page(_("Plan"), table, blocks)
+
+
+def _plan_row(plan: Json) -> list[Cell]:
+    duration = plan["duration_s"]
+    late = plan["meets_deadline"] is False
+    time = words.likely(duration, "s")
+    return [
+        Cell(str(plan["rank"]), plan["rank"]),
+        Cell(plan["system"], plan["system"]),
+        Cell(words.layout(plan["layout"]), words.layout(plan["layout"])),
+        words.verdict(plan["verdict"]),
+        Cell(f"{time.text}\n{_('late')}", time.value, "bad") if late else time,
+        Cell("", duration["low"]),
+        Cell("", duration["high"]),
+        Cell(words.share(plan["mfu"]["likely"]), plan["mfu"]["likely"]),
+        words.amount(plan["tokens_per_s"]["likely"], "1"),
+        words.amount(plan["device_hours"]["likely"], "1"),
+        words.memory_use(plan["memory"]),
+        Cell("", plan["memory"]["capacity_bytes"]),
+        Cell(plan["bound_by"], plan["bound_by"]),
+    ]
+
+
+def _plan_headline(document: Json) -> str:
+    if not document["plans"]:
+        return _("No system and layout that were asked for can do this job.")
+    best = document["plans"][0]
+    return _("Recommended: {system}, {layout}: {duration}; basis: {basis}.").format(
+        system=best["system"],
+        layout=words.layout(best["layout"]),
+        duration=show(best["duration_s"]["likely"], "s"),
+        basis=words.basis(best["duration_s"]["basis"]),
+    )
+
+
+def _no_fit(document: Json) -> Listing:
+    items = []
+    for entry in document["no_fit"]:
+        smallest = entry.get("smallest")
+        hint = _("; smallest that holds it: {system}").format(system=smallest) if smallest else ""
+        items.append(f"{entry['system']}: {entry['reason']}{hint}")
+    return Listing(_("No plan on"), items)
+
+
+def _search_line(search: Json) -> str:
+    return _(
+        "{candidates} candidates, {evaluated} evaluated, "
+        "{pruned} ruled out before, {fit} fit; {time}"
+    ).format(
+        candidates=f"{search['candidates']:,}",
+        evaluated=f"{search['evaluated']:,}",
+        pruned=f"{search['pruned']:,}",
+        fit=f"{search['fit']:,}",
+        time=show(search["elapsed_s"], "s"),
+    )
+
+
+def _after_plan(document: Json) -> NextCommand | None:
+    if not document["plans"]:
+        return None
+    best, inputs = document["plans"][0], document["inputs"]
+    return NextCommand(
+        words.command(
+            f"chipwise estimate train {inputs.get('model', 'MODEL')} --on {best['system']}",
+            best["layout"],
+            f"--global-batch {best['layout']['global_batch']}",
+        )
+    )
+
+
+def fit_page(document: Json) -> Page:
+    """Verdict, the memory bill, the most that fits, the one change, remedies."""
+    bill = _bill(document["memory"])
+    blocks = (
+        Note(_verdict_line(document), words.VERDICT_TONES.get(document["verdict"], "plain")),
+        _subject(document),
+        bill,
+        Note(_memory_line(document)),
+        _largest(document["largest"]),
+        _one_change(document),
+        _remedies(document["remedies"]),
+        words.warnings(document),
+        words.assumptions(document),
+        _after_fit(document),
+    )
+    return page(_("Fit"), bill, blocks)
+
+
+def _verdict_line(document: Json) -> str:
+    free = document["headroom_bytes"]
+    said = words.verdict(document["verdict"]).text
+    if free < 0:
+        return _("{verdict}: {bytes} too much per device").format(
+            verdict=said, bytes=show(-free, "B")
+        )
+    return _("{verdict}: {bytes} left per device").format(verdict=said, bytes=show(free, "B"))
+
+
+def _subject(document: Json) -> Note:
+    subject = document["subject"]
+    return Note(
+        words.joined(
+            (
+                f"{subject['model']} · {subject['system']}",
+                subject["understood"],
+                words.layout(document["layout"]),
+                _("sequence {tokens}").format(tokens=document["layout"]["seq_len"]),
+                document["layout"]["precision"],
+                document["layout"]["optimizer"],
+            )
+        )
+    )
+
+
+def _bill(memory: Json) -> Table:
+    rows = [
+        [
+            Cell(part["name"], part["name"]),
+            words.amount(part["bytes"], "B"),
+            Cell(words.share(part["share"]), part["share"]),
+            Cell(part["formula"], part["formula"], "muted"),
+            Cell(part["source"], part["source"], "muted"),
+        ]
+        for part in memory["parts"]
+    ]
+    total = _("peak allocated")
+    rows.append([Cell(total, "total"), words.amount(memory["total_bytes"], "B"),
+                 Cell(words.share(1.0), 1.0), Cell("", ""), Cell("", "")])  # fmt: skip
+    return Table(
+        _("Memory of the fullest device"),
+        (
+            Column(_("part"), "part"),
+            Column(_("memory"), "bytes", numeric=True),
+            Column(_("share"), "share", numeric=True),
+            Column(_("formula"), "formula"),
+            Column(_("source"), "source"),
+        ),
+        rows,
+    )
+
+
+def _memory_line(document: Json) -> str:
+    memory = document["memory"]
+    held, usable = show(memory["reserved_bytes"], "B"), show(memory["usable_bytes"], "B")
+    capacity = show(memory["capacity_bytes"], "B")
+    parts = [
+        _("held at the peak {held} of {usable} usable ({capacity} on the device)").format(
+            held=held, usable=usable, capacity=capacity
+        )
+    ]
+    if memory["range"]:
+        low, high = memory["range"]["low"], memory["range"]["high"]
+        parts.append(
+            _("80 % range {low} – {high}, {basis}").format(
+                low=show(low, "B"),
+                high=show(high, "B"),
+                basis=words.basis(memory["range"]["basis"]),
+            )
+        )
+    for label, key in ((_("loading"), "load_peak_bytes"), (_("saving"), "save_peak_bytes")):
+        if memory[key] is not None:
+            parts.append(f"{label} {show(memory[key], 'B')}")
+    if document.get("host_bytes") is not None:
+        parts.append(_("host {bytes}").format(bytes=show(document["host_bytes"], "B")))
+    return words.joined(parts)
+
+
+def _largest(largest: Json) -> Note | None:
+    facts = [
+        _("micro-batch {count}").format(count=largest["micro_batch"])
+        if largest["micro_batch"] is not None
+        else "",
+        _("sequence {count}").format(count=largest["seq_len"])
+        if largest["seq_len"] is not None
+        else "",
+    ]
+    text = _(", or ").join(fact for fact in facts if fact)
+    return (
+        Note(_("Largest that fits, all else unchanged: {facts}").format(facts=text))
+        if text
+        else None
+    )
+
+
+def _one_change(document: Json) -> Note | None:
+    change = document["one_change"]
+    if not change:
+        return None
+    return Note(
+        _("The one change: {change} (saves {bytes}{slower}) {flags}")
+        .format(
+            change=change["change"],
+            bytes=show(change["saves_bytes"], "B"),
+            slower=_slower(change["slowdown"]),
+            flags=change["flags"],
+        )
+        .rstrip(),
+        "good",
+    )
+
+
+def _slower(slowdown: float | None) -> str:
+    return "" if slowdown is None else _(", {factor} × the time").format(factor=f"{slowdown:.2f}")
+
+
+def _remedies(remedies: list[Json]) -> Table:
+    rows = [
+        [
+            Cell(remedy["change"], remedy["change"]),
+            words.amount(remedy["saves_bytes"], "B"),
+            Cell("–" if remedy["slowdown"] is None else f"{remedy['slowdown']:.2f} ×",
+                 remedy["slowdown"]),
+            Cell(_("fits"), True, "good") if remedy["fits_after"]
+            else Cell(_("not enough"), False, "muted"),
+            Cell(remedy["flags"], remedy["flags"]),
+        ]
+        for remedy in remedies
+    ]  # fmt: skip
+    return Table(
+        _("What would help"),
+        (
+            Column(_("change"), "change"),
+            Column(_("saves"), "saves_bytes", numeric=True),
+            Column(_("time"), "slowdown", numeric=True),
+            Column(_("after it"), "fits_after"),
+            Column(_("flags"), "flags"),
+        ),
+        rows,
+    )
+
+
+def _after_fit(document: Json) -> NextCommand:
+    subject, change = document["subject"], document["one_change"]
+    where = f"{subject['model']} --on {subject['system']}"
+    if change and change["flags"]:
+        return NextCommand(
+            words.command(f"chipwise fit {where}", document["layout"], change["flags"])
+        )
+    return NextCommand(words.command(f"chipwise explain peak_memory {where}", document["layout"]))
+
+
+def estimate_page(document: Json) -> Page:
+    """How fast, how well used, where the time goes, and the memory bill."""
+    table = _performance(document)
+    subject = document["subject"]
+    parts = Table(
+        _("Where the step's time goes"),
+        (
+            Column(_("part"), "part"),
+            Column(_("time"), "seconds", numeric=True),
+            Column(_("share"), "share", numeric=True),
+        ),
+        [
+            [
+                Cell(part["name"], part["name"]),
+                words.amount(part["seconds"], "s"),
+                Cell(words.share(part["share"]), part["share"]),
+            ]
+            for part in document["time_parts"]
+        ],
+    )
+    blocks = (
+        _subject(document),
+        table,
+        Note(_("Bound by {what}.").format(what=document["bound_by"])),
+        parts,
+        _bill(document["memory"]),
+        Note(
+            f"{words.verdict(document['verdict']).text}: {_memory_line(document)}",
+            words.VERDICT_TONES.get(document["verdict"], "plain"),
+        ),
+        words.warnings(document),
+        words.assumptions(document),
+        NextCommand(
+            words.command(
+                f"chipwise explain step_time {subject['model']} --on {subject['system']}",
+                document["layout"],
+            )
+        ),
+    )
+    return page(_("Estimate"), table, blocks)
+
+
+def _performance(document: Json) -> Table:
+    peak = f"{show(document['peak_flops_per_s'], 'FLOP/s')} {document['peak_dtype']}"
+    quantities: tuple[tuple[str, str, Callable[[Json], str]], ...] = (
+        ("step_time_s", _("step time"), lambda value: words.span(value, "s")),
+        ("tokens_per_s", _("tokens/s, all devices"), lambda value: words.span(value, "1")),
+        ("tokens_per_s_per_device", _("tokens/s per device"),
+         lambda value: words.span(value, "1")),
+        ("mfu", _("MFU of {peak} dense").format(peak=peak), words.share_span),
+        ("hfu", _("HFU, recompute counted"), words.share_span),
+    )  # fmt: skip
+    return Table(
+        "",
+        (
+            Column(_("quantity"), "quantity"),
+            Column(_("likely (80 % range), basis"), "likely"),
+            Column("", "low", csv_only=True),
+            Column("", "high", csv_only=True),
+            Column("", "basis", csv_only=True),
+        ),
+        [
+            [
+                Cell(title, key),
+                Cell(shown(document[key]), document[key]["likely"]),
+                Cell("", document[key]["low"]),
+                Cell("", document[key]["high"]),
+                Cell("", document[key]["basis"]),
+            ]
+            for key, title, shown in quantities
+        ],
+    )
+
+
+_PAGES: dict[str, Callable[[Json], Page]] = {
+    "plan": plan_page,
+    "fit": fit_page,
+    "estimate": estimate_page,
+    "explain": explain_page,
+    "validate": validate_page,
+    "catalogue": catalogue_page,
+}

@@ -1,0 +1,157 @@
+"""How single things are worded: ranges, shares, verdicts, layouts, memory, assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from chipwise.i18n import _
+from chipwise.report.page import Cell, Listing, Tone
+from chipwise.units import show
+
+Json = Mapping[str, Any]
+
+VERDICT_TONES: dict[str, Tone] = {
+    "fits": "good",
+    "tight": "warn",
+    "does not fit": "bad",
+    "unknown": "muted",
+}
+
+
+def verdict(word: str) -> Cell:
+    """The verdict in words, coloured second."""
+    words = {
+        "fits": _("fits"),
+        "tight": _("tight"),
+        "does not fit": _("does not fit"),
+        "unknown": _("unknown"),
+    }
+    return Cell(words.get(word, word), word, VERDICT_TONES.get(word, "plain"))
+
+
+def amount(value: float | None, unit: str) -> Cell:
+    """A value with its unit."""
+    return Cell("–") if value is None else Cell(show(value, unit), value)
+
+
+def likely(span: Json, unit: str) -> Cell:
+    """A range as its likely value, with the ends below."""
+    ends = f"{show(span['low'], unit)} – {show(span['high'], unit)}"
+    return Cell(f"{show(span['likely'], unit)}\n{ends}", span["likely"])
+
+
+def span(value: Json, unit: str) -> str:
+    """A range on one line: ``12.3 h (10.1 h – 15.0 h), datasheet``."""
+    return _("{likely} ({low} – {high}), {basis}").format(
+        likely=show(value["likely"], unit),
+        low=show(value["low"], unit),
+        high=show(value["high"], unit),
+        basis=basis(value["basis"]),
+    )
+
+
+def share_span(value: Json) -> str:
+    """A range of a fraction on one line, in percent."""
+    return _("{likely} ({low} – {high}), {basis}").format(
+        likely=share(value["likely"]),
+        low=share(value["low"]),
+        high=share(value["high"]),
+        basis=basis(value["basis"]),
+    )
+
+
+def basis(word: str) -> str:
+    """What a number rests on."""
+    words = {
+        "measured": _("measured"),
+        "calibrated": _("calibrated"),
+        "datasheet": _("datasheet"),
+        "assumed": _("assumed"),
+        "computed": _("computed"),
+    }
+    return words.get(word, word)
+
+
+def share(value: float | None) -> str:
+    """A fraction in percent."""
+    return "–" if value is None else f"{value:.1%}"
+
+
+def memory_use(memory: Json) -> Cell:
+    """Held at the peak, of what the device has."""
+    used, capacity = memory["reserved_bytes"], memory["capacity_bytes"]
+    text = _("{used}\nof {capacity}").format(used=show(used, "B"), capacity=show(capacity, "B"))
+    return Cell(text, used)
+
+
+def layout(split: Json) -> str:
+    """The layout in words: degrees above one, then what else was chosen."""
+    degrees = [f"{name} {split[name]}" for name in ("dp", "tp", "pp", "cp", "ep")
+               if name == "dp" or split[name] > 1]  # fmt: skip
+    words = [
+        *degrees,
+        "" if split["vpp"] == 1 else f"vpp {split['vpp']}",
+        "" if split["shard"] == "none" else str(split["shard"]),
+        _("micro-batch {count}").format(count=split["micro_batch"]),
+        "" if split["recompute"] == "none" else _recompute(split),
+        _("sequence-parallel") if split["sequence_parallel"] else "",
+        "" if split["method"] == "full" else str(split["method"]),
+        *(_("{what} offloaded").format(what=what) for what in split["offload"]),
+    ]
+    return " · ".join(word for word in words if word)
+
+
+def _recompute(split: Json) -> str:
+    if split["recompute"] == "full" and split["recompute_every"] > 1:
+        return _("recompute every {count}").format(count=split["recompute_every"])
+    return _("recompute {mode}").format(mode=split["recompute"])
+
+
+def command(words: str, split: Json, *changes: str) -> str:
+    """A command line that repeats a layout, with some flags changed.
+
+    Args:
+        words: the command with model and system.
+        split: the layout to repeat.
+        changes: further flags as text; a flag that stands twice keeps its last value.
+    """
+    flags = dict(_layout_flags(split))
+    for change in " ".join(changes).split("--"):
+        name, _space, value = change.strip().partition(" ")
+        if name:
+            flags[name] = value
+    return " ".join([words, *(f"--{name} {value}".strip() for name, value in flags.items())])
+
+
+def _layout_flags(split: Json) -> Iterator[tuple[str, str]]:
+    yield "seq", str(split["seq_len"])
+    for name in ("dp", "tp", "pp", "cp", "ep", "vpp"):
+        if split[name] > 1:
+            yield name, str(split[name])
+    for name in ("shard", "micro_batch", "recompute", "framework"):
+        yield name.replace("_", "-"), str(split[name])
+    if split["offload"]:
+        yield "offload", ",".join(split["offload"])
+    for name, usual in (("method", "full"), ("optimizer", "adamw"), ("precision", "bf16")):
+        if split[name] != usual:
+            yield name, str(split[name])
+
+
+def assumptions(document: Json) -> Listing:
+    """What was taken for granted, the largest effect first."""
+    return Listing(_("Assumptions"), list(map(_assumption, document["assumptions"])))
+
+
+def _assumption(item: Json) -> str:
+    return f"{item['text']} ({item['effect']})" if item.get("effect") else str(item["text"])
+
+
+def warnings(document: Json) -> Listing:
+    """What the reader should know before trusting the answer."""
+    return Listing(_("Warnings"), list(document["warnings"]))
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Facts on one line."""
+    return " · ".join(part for part in parts if part)

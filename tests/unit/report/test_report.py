@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import csv
+import io
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from chipwise.app.documents import Document, NoFit
+from chipwise.errors import UnknownNameError
+from chipwise.report import render
+from tests.unit.report import hand_made as made
+
+
+def shown(document: Document, form: str = "table", **options: Any) -> str:
+    return render(document.model_dump(mode="json"), form, **options)
+
+
+DOCUMENTS = {
+    "plan": made.plan_document(made.plan(), made.plan(2, system="a100-sxm-80:8")),
+    "plan-none": made.plan_document(no_fit=(NoFit(system="rtx-4090:1", reason="too small"),)),
+    "fit": made.fit_document(),
+    "estimate": made.estimate_document(),
+    "explain": made.explain_document(),
+    "validate": made.validate_document(),
+    "listing": made.listing_document(),
+    "check": made.check_document("error"),
+}
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "md", "html"])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_document_has_every_format(name: str, form: str) -> None:
+    text = shown(DOCUMENTS[name], form)
+    assert text.endswith("\n")
+    assert "None" not in text
+    assert "nan" not in text.lower().split()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_text_without_colour_has_no_escapes(name: str) -> None:
+    assert "\x1b" not in shown(DOCUMENTS[name], width=120)
+
+
+def test_colour_is_escapes_around_the_same_text() -> None:
+    import re
+
+    document = made.fit_document()
+    coloured = shown(document, colour=True, width=120)
+    assert "\x1b[" in coloured
+    plain = [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", coloured).splitlines()]
+    assert plain == shown(document, width=120).splitlines()
+
+
+def test_an_unknown_format_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'html'"):
+        shown(made.fit_document(), "htm")
+
+
+# -- plan
+
+
+def test_the_first_plan_is_the_recommendation_and_the_last_line_the_next_command() -> None:
+    lines = shown(DOCUMENTS["plan"], width=200).splitlines()
+    assert lines[0].startswith("Recommended: h100-sxm:8, dp 8 · fsdp · micro-batch 2")
+    assert lines[-1].startswith("Next: chipwise estimate train llama-2-7b --on h100-sxm:8")
+    assert "--micro-batch 2" in lines[-1]
+
+
+def test_the_next_command_is_accepted_by_the_command_line() -> None:
+    from chipwise.app.requests import EstimateTrainRequest
+    from chipwise.cli.commands import COMMANDS
+
+    command = next(c for c in COMMANDS if c.request == EstimateTrainRequest.__name__)
+    known = {spelling for flag in command.flags() for spelling in flag.spelled}
+    last = shown(DOCUMENTS["plan"], width=200).splitlines()[-1]
+    used = [word for word in last.split() if word.startswith("--")]
+    assert len(used) > 5
+    assert set(used) <= known
+
+
+def test_a_plan_row_shows_time_with_its_range_and_memory_with_capacity() -> None:
+    text = shown(DOCUMENTS["plan"], width=200)
+    # 36,000 s are 10 h, half and double of it 5 h and 20 h; 10 GiB of 80 GiB
+    assert "10.0 h" in text
+    assert "5.00 h – 20.0 h" in text
+    assert "10.0 GiB" in text
+    assert "of 80.0 GiB" in text
+    assert "40.0%" in text
+
+
+def test_a_plan_that_misses_the_deadline_says_so() -> None:
+    late = made.plan_document(made.plan(meets_deadline=False))
+    assert "late" in shown(late, width=200)
+    assert "late" not in shown(DOCUMENTS["plan"], width=200).replace("related", "")
+
+
+def test_systems_without_a_plan_are_listed_with_the_reason() -> None:
+    text = shown(DOCUMENTS["plan-none"])
+    assert "rtx-4090:1: too small" in text
+    assert "Next:" not in text
+
+
+def test_plan_csv_carries_plain_si_numbers() -> None:
+    rows = list(csv.DictReader(io.StringIO(shown(DOCUMENTS["plan"], "csv"))))
+    assert [row["system"] for row in rows] == ["h100-sxm:8", "a100-sxm-80:8"]
+    assert float(rows[0]["duration_s"]) == 36000.0
+    assert float(rows[0]["duration_high_s"]) == 72000.0
+    assert float(rows[0]["mfu"]) == 0.4
+    assert float(rows[0]["capacity_bytes"]) == 80 * 2**30
+
+
+def test_assumptions_keep_their_order_and_effect() -> None:
+    text = shown(DOCUMENTS["plan"], width=200)
+    first = text.index("- network 50 GB/s per device (half of it: +8 % time)")
+    assert first < text.index("- sequences are packed")
+
+
+def test_a_table_wider_than_the_terminal_becomes_records_of_the_same_facts() -> None:
+    text = shown(DOCUMENTS["plan"], width=80)
+    assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert "system: a100-sxm-80:8" in text
+    assert "layout: dp 8 · fsdp · micro-batch 2 · recompute full" in text
+    assert "time 80 % range: 10.0 h; 5.00 h – 20.0 h" in text
+
+
+# -- fit and estimate
+
+
+def test_what_does_not_fit_says_by_how_much_and_the_one_change() -> None:
+    text = shown(made.fit_document(), width=140)
+    assert text.startswith("does not fit: 5.00 GiB too much per device")
+    assert "The one change: recompute full (saves 12.0 GiB, 1.30 × the time)" in text
+    assert text.rstrip().splitlines()[-1].count("--recompute full") == 1
+
+
+def test_what_fits_says_what_is_left_and_the_largest() -> None:
+    text = shown(made.fit_document("fits"), width=140)
+    assert text.startswith("fits: 5.00 GiB left per device")
+    assert "micro-batch 4, or sequence 8192" in text
+    assert "The one change" not in text
+
+
+def test_the_memory_bill_ends_with_the_total() -> None:
+    rows = list(csv.DictReader(io.StringIO(shown(made.fit_document(), "csv"))))
+    assert [row["part"] for row in rows] == ["weights", "optimizer", "total"]
+    assert float(rows[-1]["bytes"]) == float(rows[0]["bytes"]) + float(rows[1]["bytes"])
+
+
+def test_mfu_is_said_beside_its_peak() -> None:
+    assert "MFU of 989 TFLOP/s bf16 dense" in shown(made.estimate_document(), width=140)
+
+
+# -- explain, validate, catalogue
+
+
+def test_a_quantity_that_stands_above_is_not_unfolded_again() -> None:
+    text = shown(made.explain_document(), width=140)
+    assert text.count("6 · n · d") == 1
+    assert "see above" in text
+    assert "└─ work" in text
+
+
+def test_validate_csv_carries_every_row_with_the_skipped_reason() -> None:
+    rows = list(csv.DictReader(io.StringIO(shown(made.validate_document(), "csv"))))
+    assert [row["id"] for row in rows] == ["a", "b", "c"]
+    assert rows[2]["skipped"] == "no batch size"
+    assert rows[1]["predicted"] == "does not fit"
+
+
+def test_a_missing_value_is_a_dash_in_a_listing_and_empty_in_csv() -> None:
+    assert "–" in shown(made.listing_document())
+    assert shown(made.listing_document(), "csv").splitlines()[-1] == "x,"
+
+
+# -- hostile text
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.seen.append(tag)
+
+
+def hostile() -> Document:
+    return made.plan_document(made.plan(system="<script>alert(1)</script>|`x`", bound_by="=1+1"))
+
+
+def test_html_escapes_what_it_is_given_and_needs_no_script_or_network() -> None:
+    tags = Tags()
+    page = shown(hostile(), "html")
+    tags.feed(page)
+    assert "script" not in tags.seen
+    assert "http" not in page.replace("charset", "")
+
+
+def test_markdown_escapes_pipes_so_that_rows_keep_their_columns() -> None:
+    lines = [line for line in shown(hostile(), "md").splitlines() if line.startswith("| ")]
+    counts = {line.replace("\\|", "").count("|") for line in lines}
+    assert len(counts) == 1
+
+
+def test_csv_does_not_start_a_cell_with_a_formula() -> None:
+    assert ",'=1+1" in shown(hostile(), "csv")
+
+
+def test_rich_markup_in_names_is_text() -> None:
+    assert "[red]x[/red]" in shown(
+        made.plan_document(made.plan(bound_by="[red]x[/red]")), width=250
+    )
