@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from chipwise.catalogue.hf import classic, dense, hybrid, latent, sparse
+from chipwise.catalogue.hf import classic, compressed, dense, hybrid, latent, sparse
 from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.safetensors import stated_params
 from chipwise.errors import DataFileError, UsageError, nearest_names
@@ -29,6 +29,7 @@ READERS: Mapping[str, Callable[[Fields, str], ModelSpec]] = {
     **sparse.READERS,
     **latent.READERS,
     **hybrid.READERS,
+    **compressed.READERS,
 }
 """What can be read, by ``model_type``."""
 
@@ -135,7 +136,7 @@ def read_json(file: Path, limit: int) -> Mapping[str, object]:
 def parse_json(raw: bytes, file: Path) -> Mapping[str, object]:
     """The JSON object in some bytes; ``file`` names them in errors."""
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        value = json.loads(raw.decode("utf-8"))
     except RecursionError:
         raise _unreadable(file, _("nested too deeply")) from None
     except ValueError as error:
@@ -145,10 +146,6 @@ def parse_json(raw: bytes, file: Path) -> Mapping[str, object]:
     if _depth(value) > DEEPEST_NESTING:
         raise _unreadable(file, _("nested too deeply"))
     return value
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(_("{name} is no number").format(name=name))
 
 
 def _depth(value: object) -> int:
@@ -181,9 +178,7 @@ def _unknown_type(kind: object) -> UsageError:
     nearest = nearest_names(kind, READERS)
     return UsageError(
         "unknown-model-type",
-        _(
-            "model_type '{kind}' is not supported{hint}. Supported: {known}."
-        ).format(
+        _("model_type '{kind}' is not supported{hint}. Supported: {known}.").format(
             kind=kind[:60],
             hint=_(", nearest: {names}").format(names=", ".join(nearest)) if nearest else "",
             known=", ".join(sorted(READERS)),

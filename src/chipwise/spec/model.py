@@ -24,7 +24,8 @@ class AttentionSpec(Frozen):
     """One attention block; ``mla`` uses the latent ranks, the others the head widths.
 
     ``linear`` stands for recurrent or linear attention (gated delta net, Mamba-like): its exact
-    weights are given as ``extra_params`` and it keeps a state of fixed size, not a KV cache.
+    weights are given as ``extra_params`` and it keeps a state of fixed size, not a KV cache:
+    ``heads`` matrices of ``head_dim`` × ``value_head_dim`` for each sequence.
     """
 
     kind: Literal["mha", "gqa", "mla", "linear"]
@@ -44,6 +45,11 @@ class AttentionSpec(Frozen):
     q_lora_rank: Size = 0
     kv_lora_rank: Size = 0
     qk_rope_dim: Size = 0
+    shared_kv: bool = False
+    """Keys serve as values too: there is no value projection."""
+    o_lora_rank: Size = 0
+    """Low-rank output projection: rank of each of ``o_groups`` groups of heads; 0: one matrix."""
+    o_groups: Count = 1
     output_gate: bool = False
     """The query projection carries an equally wide output gate."""
     extra_params: Size = 0
@@ -74,6 +80,8 @@ class FeedForwardSpec(Frozen):
     expert_hidden: Size = 0
     shared_expert_hidden: Size = 0
     """Total width of the experts every token uses."""
+    latent_hidden: Size = 0
+    """Width to which tokens are projected for the routed experts, and back; 0: not projected."""
     router_bias: bool = False
     shared_expert_gate: bool = False
     expert_bias: bool = False

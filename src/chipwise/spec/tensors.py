@@ -122,40 +122,52 @@ def _attention_tensors(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
     elif spec.kind != "linear":
         yield from _head_projections(spec, hidden)
     if spec.kind != "linear":
-        yield Tensor("output", "attention", (hidden, spec.heads * spec.v_dim))
+        yield from _output_projection(spec, hidden)
         if spec.output_bias:
             yield Tensor("output.bias", "attention", (hidden,))
     yield Tensor("qk_norm", "norm", (spec.qk_norm_params,))
     yield Tensor("extra", "attention", (spec.extra_params,))
 
 
+def _output_projection(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
+    width = spec.heads * spec.v_dim
+    if not spec.o_lora_rank:
+        yield Tensor("output", "attention", (hidden, width))
+        return
+    yield Tensor(
+        "output_down", "attention", (spec.o_lora_rank, width // spec.o_groups), spec.o_groups
+    )
+    yield Tensor("output_up", "attention", (hidden, spec.o_groups * spec.o_lora_rank))
+
+
+def _query_projection(spec: AttentionSpec, hidden: int, width: int) -> Iterator[Tensor]:
+    if spec.q_lora_rank:
+        yield Tensor("query_down", "attention", (spec.q_lora_rank, hidden))
+        yield Tensor("query_up", "attention", (width, spec.q_lora_rank))
+    else:
+        yield Tensor("query", "attention", (width, hidden))
+    if spec.q_bias:
+        yield Tensor("query.bias", "attention", (spec.q_lora_rank or width,))
+
+
 def _head_projections(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
     gate = spec.heads * spec.v_dim if spec.output_gate else 0
-    widths = {
-        "query": spec.heads * spec.head_dim + gate,
-        "key": spec.kv_heads * spec.head_dim,
-        "value": spec.kv_heads * spec.v_dim,
-    }
-    for name, width in widths.items():
+    yield from _query_projection(spec, hidden, spec.heads * spec.head_dim + gate)
+    key, value = spec.kv_heads * spec.head_dim, spec.kv_heads * spec.v_dim
+    for name, width in (("key", key), ("value", 0 if spec.shared_kv else value)):
         yield Tensor(name, "attention", (width, hidden))
-        if spec.q_bias if name == "query" else spec.kv_bias:
+        if spec.kv_bias:
             yield Tensor(f"{name}.bias", "attention", (width,))
 
 
 def _latent_projections(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
     """Multi-head latent attention: queries and keys/values pass through low-rank latents."""
     query_width = spec.heads * (spec.head_dim + spec.qk_rope_dim)
-    if spec.q_lora_rank:
-        yield Tensor("query_down", "attention", (spec.q_lora_rank, hidden))
-        yield Tensor("query_up", "attention", (query_width, spec.q_lora_rank))
-    else:
-        yield Tensor("query", "attention", (query_width, hidden))
+    yield from _query_projection(spec, hidden, query_width)
     latent = spec.kv_lora_rank + spec.qk_rope_dim
     yield Tensor("key_value_down", "attention", (latent, hidden))
     key_value_width = spec.heads * (spec.head_dim + spec.v_dim)
     yield Tensor("key_value_up", "attention", (key_value_width, spec.kv_lora_rank))
-    if spec.q_bias:
-        yield Tensor("query_down.bias", "attention", (spec.q_lora_rank or query_width,))
     if spec.kv_bias:
         yield Tensor("key_value_down.bias", "attention", (latent,))
 
@@ -168,8 +180,12 @@ def _feed_forward_tensors(spec: FeedForwardSpec, hidden: int) -> Iterator[Tensor
         if spec.router_bias:
             yield Tensor("router.bias", "router", (spec.num_experts,))
         share = spec.top_k / spec.num_experts
+        width = spec.latent_hidden or hidden
+        if spec.latent_hidden:
+            yield Tensor("latent_down", "other", (width, hidden))
+            yield Tensor("latent_up", "other", (hidden, width))
         for tensor in _mlp(
-            "expert", "expert", hidden, spec.expert_hidden, spec.gated, spec.expert_bias
+            "expert", "expert", width, spec.expert_hidden, spec.gated, spec.expert_bias
         ):
             yield tensor._replace(count=spec.num_experts, active=share)
     if spec.shared_expert_hidden:

@@ -47,6 +47,7 @@ def attention(
     extra: int = 0,
     gate: bool = False,
     value_dim: int = 0,
+    shared_kv: bool = False,
 ) -> AttentionSpec:
     """Attention with plain query, key, value heads; ``bias`` is for query, key/value, output."""
     return AttentionSpec(
@@ -61,6 +62,7 @@ def attention(
         output_bias=bias[2],
         qk_norm_params=qk_norm,
         output_gate=gate,
+        shared_kv=shared_kv,
         extra_params=extra,
     )
 
@@ -113,7 +115,7 @@ def windows(
         return [window if default(index) else 0 for index in range(layers)]
     for kind in kinds:
         if kind not in (FULL, SLIDING):
-            raise f._bad("layer_types", kind, f"{FULL}, {SLIDING}")
+            raise f.bad("layer_types", kind, f"{FULL}, {SLIDING}")
     return [window if kind == SLIDING else 0 for kind in kinds]
 
 

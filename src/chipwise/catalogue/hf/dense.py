@@ -100,9 +100,7 @@ def _all_heads(s: Sizes) -> int:
 def llama(f: Fields, id: str) -> ModelSpec:
     """Llama 1 to 3, CodeLlama, Yi, DeepSeek-LLM, TinyLlama and others in its format."""
     f.ignore("rope_mode", "max_sequence_length")
-    return gated_decoder(
-        f, id, bias=_everywhere(f, "attention_bias"), mlp_bias=f.flag("mlp_bias")
-    )
+    return gated_decoder(f, id, bias=_everywhere(f, "attention_bias"), mlp_bias=f.flag("mlp_bias"))
 
 
 def mistral(f: Fields, id: str) -> ModelSpec:
@@ -248,7 +246,9 @@ def baichuan(f: Fields, id: str) -> ModelSpec:
 
 def cohere(f: Fields, id: str) -> ModelSpec:
     """Command R and R7B: one norm for both parallel blocks, scale only."""
-    f.ignore("use_embedding_sharing", "layer_switch", "use_gated_activation", "position_embedding_type")
+    f.ignore(
+        "use_embedding_sharing", "layer_switch", "use_gated_activation", "position_embedding_type"
+    )
     f.expect("use_parallel_block", True)
     f.expect("use_parallel_embedding", False, True)
     on = f.flag("use_qk_norm")

@@ -66,6 +66,11 @@ HARMLESS = frozenset(_HARMLESS_NAMES.split())
 """Fields that change no tensor of the decoder: numerics, rotary positions, tokens, training,
 generation, and the multi-token-prediction layers that are left out on purpose."""
 
+HARMLESS_WHEN_FALSE = frozenset(
+    "add_cross_attention is_encoder_decoder use_mrope mlp_bias attention_bias use_bias".split()
+)
+"""Switches whose ``false`` is what every reader assumes; ``true`` must be read by the family."""
+
 _HARMLESS_FORM = re.compile(
     r"^_|^unsloth|^output_|^attn_implementation|^use_flash|_token_ids?$|_token_index$|_version$"
     r"|_dropout$|_pdrop$|_eps$|_loss_coef$|dtype$|_implementation$"
@@ -100,9 +105,9 @@ class Fields:
                 raise self._missing(names[0])
             return default
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self._bad(names[0], value, _("must be a whole number"))
+            raise self.bad(names[0], value, _("must be a whole number"))
         if not least <= value <= LARGEST_SIZE:
-            raise self._bad(
+            raise self.bad(
                 names[0],
                 value,
                 _("must be from {least} to {most:,}").format(least=least, most=LARGEST_SIZE),
@@ -113,7 +118,7 @@ class Fields:
         """The number of layers, from 1 to ``MOST_LAYERS``."""
         value = self.size(*names, least=1)
         if value > MOST_LAYERS:
-            raise self._bad(
+            raise self.bad(
                 names[0], value, _("must be from 1 to {most:,}").format(most=MOST_LAYERS)
             )
         return value
@@ -125,7 +130,7 @@ class Fields:
             return default
         if value in (True, False):
             return bool(value)
-        raise self._bad(name, value, _("must be true or false"))
+        raise self.bad(name, value, _("must be true or false"))
 
     def text(self, name: str, default: str = "") -> str:
         """A string."""
@@ -133,7 +138,7 @@ class Fields:
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self._bad(name, value, _("must be a text"))
+            raise self.bad(name, value, _("must be a text"))
         return value
 
     def sequence(self, name: str) -> list[object]:
@@ -142,14 +147,14 @@ class Fields:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self._bad(name, value, _("must be a list"))
+            raise self.bad(name, value, _("must be a list"))
         return value
 
     def per_layer(self, name: str, layers: int) -> list[object]:
         """A list with one entry for each layer; empty when absent."""
         values = self.sequence(name)
         if values and len(values) < layers:
-            raise self._bad(
+            raise self.bad(
                 name,
                 len(values),
                 _("must have one entry for each of the {layers} layers").format(layers=layers),
@@ -160,7 +165,7 @@ class Fields:
         """A list of layer indices, as a set; empty when absent."""
         values = self.sequence(name)
         if any(isinstance(value, bool) or not isinstance(value, int) for value in values):
-            raise self._bad(name, values, _("must be a list of whole numbers"))
+            raise self.bad(name, values, _("must be a list of whole numbers"))
         return frozenset(value for value in values if isinstance(value, int))
 
     def nested(self, name: str) -> Fields:
@@ -169,7 +174,7 @@ class Fields:
         if value is None:
             return Fields({}, self.family)
         if not isinstance(value, Mapping):
-            raise self._bad(name, value, _("must be an object"))
+            raise self.bad(name, value, _("must be an object"))
         return Fields(value, self.family)
 
     def ignore(self, *names: str) -> None:
@@ -181,9 +186,7 @@ class Fields:
         value = self._first((name,))
         if value is not None and value not in allowed:
             shown = _(" or ").join(str(entry).lower() for entry in allowed)
-            raise self._bad(
-                name, value, _("is supported only as {allowed}").format(allowed=shown)
-            )
+            raise self.bad(name, value, _("is supported only as {allowed}").format(allowed=shown))
 
     def finish(self) -> None:
         """Refuse fields that nobody read and that are not known to be harmless.
@@ -197,6 +200,7 @@ class Fields:
             if value is not None
             and name not in self._read
             and name not in HARMLESS
+            and not (value is False and name in HARMLESS_WHEN_FALSE)
             and not _HARMLESS_FORM.search(name)
         ]
         if unknown:
@@ -224,7 +228,7 @@ class Fields:
             name=name,
         )
 
-    def _bad(self, name: str, value: object, reason: str) -> DataFileError:
+    def bad(self, name: str, value: object, reason: str) -> DataFileError:
         return DataFileError(
             "bad-config-field",
             _("configuration field '{name}' = {value}: {reason}").format(

@@ -17,14 +17,19 @@ from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec
 def deepseek(f: Fields, id: str) -> ModelSpec:
     """DeepSeek V2/V3/V3.2/R1, Kimi K2 and GLM-5; prediction layers are left out."""
     hidden, num_layers = f.size("hidden_size", least=1), f.layers("num_hidden_layers")
-    block = _latent_attention(f, hidden)
+    own = _latent_attention(f, hidden)
+    indexers = f.per_layer("indexer_types", num_layers)
+    blocks = [
+        own.model_copy(update={"extra_params": 0}) if kind == "shared" else own
+        for kind in indexers or ["full"] * num_layers
+    ]
     sparse = _mixture(f)
     dense = FeedForwardSpec(hidden=f.size("intermediate_size", least=1), bias=f.flag("mlp_bias"))
     first = f.size("first_k_dense_replace", default=0)
     every = f.size("moe_layer_freq", default=1, least=1)
     kinds = f.per_layer("mlp_layer_types", num_layers)
     layers = [
-        Layer(block, sparse if _routed(index, first, every, kinds) else dense, 2 * hidden)
+        Layer(blocks[index], sparse if _routed(index, first, every, kinds) else dense, 2 * hidden)
         for index in range(num_layers)
     ]
     return model(
@@ -68,7 +73,8 @@ def _latent_attention(f: Fields, hidden: int) -> AttentionSpec:
 def _indexer(f: Fields, hidden: int, q_rank: int) -> int:
     """Parameters of the sparse-attention indexer: queries, one key with its norm, head weights."""
     f.ignore("index_topk", "index_topk_freq", "index_topk_pattern", "indexer_rope_interleave")
-    f.ignore("index_share_for_mtp_iteration", "index_skip_topk_offset", "indexer_types")
+    f.ignore("index_share_for_mtp_iteration", "index_skip_topk_offset")
+    f.ignore("layer_types", "num_experts")
     heads, width = f.size("index_n_heads", default=0), f.size("index_head_dim", default=0)
     if not heads:
         return 0

@@ -81,10 +81,16 @@ def mixtral(f: Fields, id: str) -> ModelSpec:
 def qwen_moe(f: Fields, id: str) -> ModelSpec:
     """Qwen 2 MoE (shared expert with a gate) and Qwen 3 MoE (query/key norms, none shared)."""
     second = f.family.startswith("qwen2")
+    f.expect("use_qk_norm", not second)
     s = sizes(f, **({} if second else {"head_dim": 128}))
     on = f.flag("attention_bias") or f.flag("qkv_bias", second)
     bias = (on, on, on and not second)
-    f.ignore("sliding_window", "use_sliding_window", "max_window_layers", "shared_expert_intermediate_size")
+    f.ignore(
+        "sliding_window",
+        "use_sliding_window",
+        "max_window_layers",
+        "shared_expert_intermediate_size",
+    )
     window = f.size("sliding_window", default=0) if f.flag("use_sliding_window") else 0
     first = f.size("max_window_layers", default=28)
     shared = f.size("shared_expert_intermediate_size", default=0) if second else 0
