@@ -1,0 +1,60 @@
+"""Software stacks in ten families, read from ``data/frameworks.toml``.
+
+Free text such as ``NeMo 24.07 / Megatron-Core`` is recognised by what stands in it; versions,
+letter case and everything else are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Literal, cast
+
+from chipwise.spec.job import Framework
+from chipwise.spec.model import Frozen, Size
+
+_FILE = Path(__file__).parent / "data" / "frameworks.toml"
+
+
+class Stack(Frozen):
+    """What a family of training software keeps in memory and does by default."""
+
+    match: tuple[str, ...]
+    title: str
+    storage: Literal["fp32-master", "fp32", "16bit"]
+    grad_bytes: Size
+    step_copies: Size
+    shard: Literal["none", "zero1", "zero2", "zero3"]
+    patience: float
+    recompute: Literal["none", "if-needed", "full"]
+    pipelines: bool
+    interleaves: bool
+    norm_input_bytes: Size
+    gated_saved: Size
+    dropout: bool
+    persistent_gradients: bool
+    loss: Literal["full", "compiled", "fused"]
+    launch: str
+    source: str
+    retrieved: str
+
+
+@cache
+def stacks() -> dict[Framework, Stack]:
+    """All families by name, in the order in which their patterns are tried."""
+    read = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return {cast(Framework, name): Stack.model_validate(about) for name, about in read.items()}
+
+
+@cache
+def normalise_framework(text: str) -> Framework:
+    """The family a free-text name of training software belongs to; ``other`` when none fits."""
+    lowered = text.strip().lower()
+    if lowered in stacks():
+        return cast(Framework, lowered)
+    for name, stack in stacks().items():
+        if any(re.search(pattern, lowered) for pattern in stack.match):
+            return name
+    return "other"

@@ -1,0 +1,126 @@
+"""From columns to an estimate: the fullest pipeline stage, the chosen strategy, the numbers.
+
+The memory model is evaluated for the first and for the last pipeline stage and the fuller one
+wins; the time model then runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chipwise.calibration import Calibration
+from chipwise.columns import stack_columns, training_columns
+from chipwise.defaults import Resolved
+from chipwise.physics import MODEL
+from chipwise.quantity import Array
+from chipwise.spec.job import Strategy
+
+MEMORY_PARTS = (
+    "weights_resident_bytes",
+    "adapter_bytes",
+    "gradient_bytes",
+    "optimizer_state_bytes",
+    "communication_buffer_bytes",
+    "kept_activation_bytes",
+    "recomputed_layer_bytes",
+    "working_bytes",
+    "logits_bytes",
+    "gathered_weights_bytes",
+    "dequantised_bytes",
+    "optimizer_step_bytes",
+)
+MEMORY = ("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes")
+TIME_PARTS = (
+    "busy_time",
+    "bubble_time",
+    "sync_exposed_time",
+    "optimizer_time",
+    "step_host_time",
+    "straggler_time",
+)
+TIME = ("step_time", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu")
+
+
+def evaluate_memory(
+    columns: Mapping[str, Array], targets: Sequence[str] = MEMORY, *, keep_all: bool = False
+) -> dict[str, Array]:
+    """Memory of the fullest device.
+
+    Args:
+        columns: all inputs and constants, broadcastable.
+        targets: quantities wanted.
+        keep_all: return every intermediate as well.
+
+    Returns:
+        Values of the fuller of first and last stage, elementwise; ``stage_is_first`` and
+        ``stage_is_last`` say which it was.
+    """
+    alone = np.asarray(columns["pp"]) == 1
+    first = dict(columns) | {"stage_is_first": 1.0, "stage_is_last": np.where(alone, 1.0, 0.0)}
+    at_first = MODEL.evaluate(first, (*targets, "needed_bytes"), keep_all=keep_all)
+    if bool(np.all(alone)):
+        return at_first | {"stage_is_first": 1.0, "stage_is_last": 1.0}
+    last = dict(columns) | {"stage_is_first": np.where(alone, 1.0, 0.0), "stage_is_last": 1.0}
+    at_last = MODEL.evaluate(last, (*targets, "needed_bytes"), keep_all=keep_all)
+    fuller = at_last["needed_bytes"] > at_first["needed_bytes"]
+    chosen: dict[str, Array] = {
+        name: np.where(fuller, at_last[name], value) for name, value in at_first.items()
+    }
+    for name in ("stage_is_first", "stage_is_last"):
+        chosen[name] = np.where(fuller, last[name], first[name])
+    return chosen
+
+
+def evaluate_time(
+    columns: Mapping[str, Array], targets: Sequence[str] = TIME, *, keep_all: bool = False
+) -> dict[str, Array]:
+    """Time of one step; the parameters to synchronise are those of the embedding stage."""
+    alone = np.asarray(columns["pp"]) == 1
+    given = dict(columns) | {"stage_is_first": 1.0, "stage_is_last": np.where(alone, 1.0, 0.0)}
+    return MODEL.evaluate(given, targets, keep_all=keep_all)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Complete jobs as columns, with the strategy that was chosen for each."""
+
+    strategies: tuple[Strategy, ...]
+    columns: dict[str, Array]
+    """Shape (jobs,) each, constants left out."""
+    keys: dict[str, NDArray[np.str_]]
+
+
+def choose(resolved: Sequence[Resolved], calibration: Calibration) -> Chosen:
+    """For each job the first of its alternatives that fits, else its leanest one.
+
+    Args:
+        resolved: jobs with their alternatives.
+        calibration: constants for the memory model that decides.
+    """
+    rows = [
+        (training_columns(one.job, strategy), strategy)
+        for one in resolved
+        for strategy in one.alternatives
+    ]
+    columns, keys = stack_columns([row for row, _ in rows])
+    memory = evaluate_memory(columns | calibration.columns(keys), ("needed_bytes", "usable_bytes"))
+    share = np.broadcast_to(
+        np.asarray(memory["needed_bytes"]) / np.asarray(memory["usable_bytes"]), (len(rows),)
+    )
+    picked: list[int] = []
+    start = 0
+    for one in resolved:
+        shares = share[start : start + len(one.alternatives)]
+        fitting = np.flatnonzero(shares <= one.patience)
+        picked.append(start + int(fitting[0] if len(fitting) else np.argmin(shares)))
+        start += len(one.alternatives)
+    index = np.array(picked)
+    return Chosen(
+        tuple(rows[i][1] for i in picked),
+        {name: np.asarray(value)[index] for name, value in columns.items()},
+        {axis: value[index] for axis, value in keys.items()},
+    )

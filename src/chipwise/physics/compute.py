@@ -1,0 +1,435 @@
+"""Time of one layer on one device: matrix products, attention, memory-bound work, the host.
+
+Each operator is a soft roofline: its operations at the achieved rate plus its bytes at the
+achieved bandwidth. A layer takes the longer of what the device needs and what the host needs to
+launch it. Times are per micro-batch and device, averaged over the layers of the model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chipwise.quantity import Array, quantity
+
+
+@quantity(unit="1", source="assumed")
+def power_factor(power_cap: Array, tdp: Array) -> Array:
+    """Slow-down of a board whose power is capped below its rating. [1]
+
+    Notes:
+        Dynamic power grows with about f·V², so at fixed work f falls with the root of the cap.
+    """
+    return np.sqrt(np.minimum(1.0, power_cap / tdp))
+
+
+@quantity(unit="B/s", source="babelstream2018")
+def bandwidth(peak_bandwidth: Array, bandwidth_efficiency: Array) -> Array:
+    """Device-memory bandwidth that streaming kernels reach. [B/s]"""
+    return peak_bandwidth * bandwidth_efficiency
+
+
+@quantity(unit="1", source="mamf2024")
+def matmul_fraction(matmul_fraction_16bit: Array, low_precision_ratio: Array) -> Array:
+    """Share of its peak a large product reaches in the training dtype. [1]
+
+    Notes:
+        8- and 4-bit products are known relative to 16 bit: some chips hold their clock better
+        in the narrow formats, others lose time to scaling.
+    """
+    return matmul_fraction_16bit * low_precision_ratio
+
+
+@quantity(unit="FLOP/s", source="mamf2024")
+def matmul_rate(
+    peak_matmul: Array,
+    matmul_fraction: Array,
+    matmul_derate: Array,
+    stack_factor: Array,
+    family_factor: Array,
+    power_factor: Array,
+) -> Array:
+    """Rate of large matrix products in the training dtype. [FLOP/s]
+
+    Notes:
+        Best measured share of the dense peak, derated for sustained training clocks and for the
+        software stack.
+    """
+    measured = peak_matmul * matmul_fraction
+    return measured * matmul_derate * stack_factor * family_factor * power_factor
+
+
+@quantity(unit="FLOP/s", source="mamf2024")
+def matmul_rate_16bit(
+    peak_16bit: Array,
+    matmul_fraction_16bit: Array,
+    matmul_derate: Array,
+    stack_factor: Array,
+    family_factor: Array,
+    power_factor: Array,
+) -> Array:
+    """Rate of large 16-bit matrix products: attention and the head stay in 16 bit. [FLOP/s]"""
+    measured = peak_16bit * matmul_fraction_16bit
+    return measured * matmul_derate * stack_factor * family_factor * power_factor
+
+
+@quantity(unit="1", source="assumed", assumes="one tile-quantisation constant for all dimensions")
+def attention_shape_efficiency(
+    microbatch_tokens: Array, hidden: Array, query_width: Array, tp: Array, half_size: Array
+) -> Array:
+    """Efficiency of the attention projections from their shape. [1]
+
+    Notes:
+        Each dimension d of a product costs (1 + half_size/d): tiles that are not full, waves
+        that do not fill the device, and prologues.
+    """
+    tokens = 1 + half_size / microbatch_tokens
+    return 1 / (tokens * (1 + half_size / hidden) * (1 + half_size * tp / query_width))
+
+
+@quantity(unit="1", source="assumed")
+def ffn_shape_efficiency(
+    microbatch_tokens: Array, hidden: Array, ffn_width: Array, tp: Array, half_size: Array
+) -> Array:
+    """Efficiency of the dense feed-forward products from their shape. [1]"""
+    tokens = 1 + half_size / microbatch_tokens
+    return 1 / (tokens * (1 + half_size / hidden) * (1 + half_size * tp / ffn_width))
+
+
+@quantity(unit="1", source="assumed")
+def expert_shape_efficiency(
+    expert_batch_tokens: Array,
+    hidden: Array,
+    expert_width: Array,
+    expert_tp: Array,
+    half_size: Array,
+) -> Array:
+    """Efficiency of one expert's products from their shape. [1]"""
+    tokens = 1 + half_size / expert_batch_tokens
+    return 1 / (tokens * (1 + half_size / hidden) * (1 + half_size * expert_tp / expert_width))
+
+
+@quantity(unit="1", source="arithmetic")
+def expert_batch_tokens(
+    microbatch_tokens: Array,
+    tp: Array,
+    expert_tp: Array,
+    top_k: Array,
+    num_experts: Array,
+    ep: Array,
+) -> Array:
+    """Tokens one expert sees per micro-batch, gathered from its expert-parallel group. [1]"""
+    gathered = microbatch_tokens * ep * expert_tp / tp
+    return np.maximum(1.0, gathered * top_k / np.maximum(num_experts, 1.0))
+
+
+@quantity(unit="s", source="williams2009")
+def attention_linear_time(
+    attention_params: Array,
+    layers: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    matmul_rate: Array,
+    attention_shape_efficiency: Array,
+    operand_time_factor: Array,
+    weight_pass_bytes: Array,
+    hidden: Array,
+    bandwidth: Array,
+    flop_per_multiply_add: Array,
+    compute_bytes: Array,
+) -> Array:
+    """Forward time of the query, key, value and output projections of one layer. [s]"""
+    params = attention_params / (layers * tp)
+    work = flop_per_multiply_add * params * microbatch_tokens
+    moved = params * weight_pass_bytes + 4 * microbatch_tokens * hidden * compute_bytes
+    return (
+        work / (matmul_rate * attention_shape_efficiency) + operand_time_factor * moved / bandwidth
+    )
+
+
+@quantity(unit="s", source="williams2009")
+def ffn_linear_time(
+    dense_ffn_params: Array,
+    layers: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    matmul_rate: Array,
+    ffn_shape_efficiency: Array,
+    operand_time_factor: Array,
+    weight_pass_bytes: Array,
+    ffn_saved_width: Array,
+    hidden: Array,
+    bandwidth: Array,
+    flop_per_multiply_add: Array,
+    compute_bytes: Array,
+) -> Array:
+    """Forward time of the dense feed-forward products of one layer. [s]"""
+    params = dense_ffn_params / (layers * tp)
+    work = flop_per_multiply_add * params * microbatch_tokens
+    width = ffn_saved_width / (layers * tp) + 2 * hidden
+    moved = params * weight_pass_bytes + microbatch_tokens * width * compute_bytes
+    return work / (matmul_rate * ffn_shape_efficiency) + operand_time_factor * moved / bandwidth
+
+
+@quantity(unit="s", source="megablocks2022")
+def expert_time(
+    expert_params: Array,
+    active_expert_share: Array,
+    expert_imbalance: Array,
+    layers: Array,
+    tp: Array,
+    expert_tp: Array,
+    ep: Array,
+    microbatch_tokens: Array,
+    matmul_rate: Array,
+    grouped_efficiency: Array,
+    expert_shape_efficiency: Array,
+    operand_time_factor: Array,
+    weight_pass_bytes: Array,
+    bandwidth: Array,
+    flop_per_multiply_add: Array,
+) -> Array:
+    """Forward time of the routed experts of one layer. [s]
+
+    Notes:
+        Tokens of the tp group are shared out before routing, so each device works on 1/tp of
+        them; the fullest device gets ``expert_imbalance`` times the mean.
+    """
+    work = flop_per_multiply_add * expert_params * active_expert_share / layers
+    tokens = microbatch_tokens / tp * expert_imbalance
+    local = expert_params / (layers * ep * expert_tp)
+    rate = matmul_rate * grouped_efficiency * expert_shape_efficiency
+    return work * tokens / rate + operand_time_factor * local * weight_pass_bytes / bandwidth
+
+
+@quantity(unit="s", source="dao2023")
+def attention_core_time(
+    attention_flop_per_token: Array,
+    layers: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    matmul_rate_16bit: Array,
+    attention_forward_efficiency: Array,
+    attention_kernel_factor: Array,
+    eager_attention: Array,
+    causal_share: Array,
+) -> Array:
+    """Forward time of scores, softmax and value products of one layer. [s]
+
+    Notes:
+        Eager kernels compute the masked half as well: 1/causal_share times the work.
+    """
+    masked = 1 + eager_attention * (1 / causal_share - 1)
+    work = attention_flop_per_token * masked * microbatch_tokens / (layers * tp)
+    rate = matmul_rate_16bit * attention_forward_efficiency * attention_kernel_factor
+    return work / rate
+
+
+@quantity(unit="s", source="assumed")
+def score_traffic_time(
+    score_heads: Array,
+    layers: Array,
+    tp: Array,
+    seq_len: Array,
+    microbatch_tokens: Array,
+    eager_attention: Array,
+    score_passes: Array,
+    compute_bytes: Array,
+    bandwidth: Array,
+) -> Array:
+    """Forward time of moving attention scores, when the kernel writes them out. [s]"""
+    scores = score_heads / (layers * tp) * seq_len * microbatch_tokens
+    return eager_attention * score_passes * compute_bytes * scores / bandwidth
+
+
+@quantity(unit="s", source="ivanov2021")
+def elementwise_time(
+    hidden: Array,
+    ffn_saved_width: Array,
+    expert_saved_width: Array,
+    layers: Array,
+    tp: Array,
+    sequence_parallel: Array,
+    microbatch_tokens: Array,
+    model_width_passes: Array,
+    ffn_width_passes: Array,
+    fusion_factor: Array,
+    compute_bytes: Array,
+    bandwidth: Array,
+) -> Array:
+    """Forward time of norms, activations, dropout, residuals and casts of one layer. [s]
+
+    Notes:
+        Bytes moved: passes over the model width (not divided by tp without sequence parallel)
+        and over the feed-forward widths.
+    """
+    model_width = hidden * model_width_passes / np.where(sequence_parallel > 0, tp, 1.0)
+    ffn_width = (ffn_saved_width + expert_saved_width) * ffn_width_passes / (layers * tp)
+    moved = microbatch_tokens * compute_bytes * (model_width + ffn_width)
+    return fusion_factor * moved / bandwidth
+
+
+@quantity(unit="s", source="megablocks2022")
+def permutation_time(
+    routed_width: Array,
+    layers: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    permutation_passes: Array,
+    compute_bytes: Array,
+    bandwidth: Array,
+) -> Array:
+    """Forward time of sorting tokens to experts and back. [s]"""
+    moved = routed_width / (layers * tp) * microbatch_tokens * compute_bytes
+    return permutation_passes * moved / bandwidth
+
+
+@quantity(unit="s", source="micikevicius2022")
+def cast_time(
+    hidden: Array,
+    query_width: Array,
+    ffn_width: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    low_precision: Array,
+    cast_passes: Array,
+    compute_bytes: Array,
+    bandwidth: Array,
+) -> Array:
+    """Forward time of scaling and casting matmul inputs to 8 or 4 bits. [s]"""
+    width = 2 * hidden + (query_width + ffn_width) / tp
+    return low_precision * cast_passes * microbatch_tokens * compute_bytes * width / bandwidth
+
+
+@quantity(unit="s", source="arithmetic", parts=True)
+def layer_linear_time(
+    attention_linear_time: Array, ffn_linear_time: Array, expert_time: Array
+) -> Array:
+    """Forward time of all matrix products with weights, one layer. [s]"""
+    return attention_linear_time + ffn_linear_time + expert_time
+
+
+@quantity(unit="s", source="arithmetic", parts=True)
+def layer_moving_time(
+    elementwise_time: Array, permutation_time: Array, cast_time: Array, score_traffic_time: Array
+) -> Array:
+    """Forward time of all memory-bound work of one layer. [s]"""
+    return elementwise_time + permutation_time + cast_time + score_traffic_time
+
+
+@quantity(unit="s", source="arithmetic", parts=True)
+def layer_forward_time(
+    layer_linear_time: Array, attention_core_time: Array, layer_moving_time: Array
+) -> Array:
+    """Device time of one layer, forward. [s]"""
+    return layer_linear_time + attention_core_time + layer_moving_time
+
+
+@quantity(unit="s", source="dao2023")
+def layer_backward_time(
+    layer_linear_time: Array,
+    attention_core_time: Array,
+    layer_moving_time: Array,
+    backward_passes: Array,
+    attention_backward_ratio: Array,
+    moving_backward_ratio: Array,
+) -> Array:
+    """Device time of one layer, backward. [s]
+
+    Notes:
+        Matrix products: once for inputs and once for weights. Flash attention recomputes the
+        scores: 2.5 times the forward work, at a lower rate.
+    """
+    return (
+        backward_passes * layer_linear_time
+        + attention_backward_ratio * attention_core_time
+        + moving_backward_ratio * layer_moving_time
+    )
+
+
+@quantity(unit="s", source="korthikanti2022")
+def layer_recompute_time(
+    layer_forward_time: Array,
+    attention_core_time: Array,
+    score_traffic_time: Array,
+    recompute_time_share: Array,
+    scores_recomputed: Array,
+) -> Array:
+    """Device time of repeating the forward pass of one layer. [s]"""
+    scores = attention_core_time + score_traffic_time
+    repeated = (1 - recompute_time_share) * scores_recomputed * scores
+    return recompute_time_share * layer_forward_time + repeated
+
+
+@quantity(unit="s", source="arithmetic", parts=True)
+def layer_device_time(
+    layer_forward_time: Array, layer_backward_time: Array, layer_recompute_time: Array
+) -> Array:
+    """Device time of one layer for one micro-batch, forward to backward. [s]"""
+    return layer_forward_time + layer_backward_time + layer_recompute_time
+
+
+@quantity(unit="1", source="assumed")
+def layer_passes(
+    backward_passes: Array, recompute_time_share: Array, shard_weights: Array, shard_passes: Array
+) -> Array:
+    """Passes the host has to launch for one layer and micro-batch. [1]
+
+    Notes:
+        Forward 1, backward about 2 (1 for input gradients, 1 for weight gradients), recompute 1;
+        sharded weights add their gathers and scatters to each.
+    """
+    passes = 1 + np.maximum(1.0, backward_passes) + recompute_time_share
+    return passes * (1 + shard_weights * shard_passes)
+
+
+@quantity(unit="s", source="assumed")
+def layer_host_time(
+    layer_passes: Array,
+    host_pass_time: Array,
+    host_factor: Array,
+    tp: Array,
+    tp_host_share: Array,
+    has_experts: Array,
+    expert_host_share: Array,
+    moe_layer_share: Array,
+) -> Array:
+    """Time the host needs to launch all kernels of one layer for one micro-batch. [s]"""
+    parallel = 1 + tp_host_share * np.maximum(0.0, tp - 4)
+    experts = 1 + has_experts * moe_layer_share * expert_host_share
+    return layer_passes * host_pass_time * host_factor * parallel * experts
+
+
+@quantity(unit="s", source="assumed", assumes="device and host work overlap: nearly a hard maximum")
+def layer_time(layer_device_time: Array, layer_host_time: Array, time_scale: Array) -> Array:
+    """Time of one layer for one micro-batch, without communication. [s]
+
+    Notes:
+        Fourth-power norm of device and host time: whichever is longer, a little more when equal.
+    """
+    device = layer_device_time / time_scale
+    host = layer_host_time / time_scale
+    return time_scale * np.sqrt(
+        np.sqrt(device * device * device * device + host * host * host * host)
+    )
+
+
+@quantity(unit="s", source="arithmetic")
+def head_time(
+    vocab: Array,
+    hidden: Array,
+    tp: Array,
+    microbatch_tokens: Array,
+    matmul_rate_16bit: Array,
+    head_efficiency: Array,
+    backward_passes: Array,
+    loss_passes: Array,
+    head_recompute: Array,
+    compute_bytes: Array,
+    bandwidth: Array,
+    flop_per_multiply_add: Array,
+) -> Array:
+    """Time of the output head and the cross entropy of one micro-batch, both directions. [s]"""
+    logits = vocab / tp * microbatch_tokens
+    products = flop_per_multiply_add * logits * hidden / (matmul_rate_16bit * head_efficiency)
+    traffic = loss_passes * compute_bytes * logits / bandwidth
+    return products * (1 + np.maximum(1.0, backward_passes) + head_recompute) + traffic

@@ -1,0 +1,131 @@
+"""Device memory at its peak: allocated, reserved and as the process shows it.
+
+The peak is either at the loss (all activations and logits alive; gradients too if they persist
+over micro-batches) or at the optimizer step (gradients and temporary copies alive).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chipwise.quantity import Array, quantity
+
+
+@quantity(unit="B", source="arithmetic")
+def loss_peak_bytes(
+    activation_memory_bytes: Array,
+    logits_bytes: Array,
+    gathered_weights_bytes: Array,
+    dequantised_bytes: Array,
+    gradient_bytes: Array,
+    gradients_persist: Array,
+) -> Array:
+    """Beside weights and optimizer states: what is alive when the backward pass starts. [B]"""
+    gradients = gradients_persist * gradient_bytes
+    transient = gathered_weights_bytes + dequantised_bytes
+    return activation_memory_bytes + logits_bytes + transient + gradients
+
+
+@quantity(unit="B", source="arithmetic")
+def step_peak_bytes(
+    gradient_bytes: Array,
+    gradients_freed_early: Array,
+    optimizer_step_bytes: Array,
+    kept_activation_bytes: Array,
+    stage_layers: Array,
+) -> Array:
+    """Beside weights and optimizer states: what is alive when the optimizer steps. [B]
+
+    Notes:
+        Gradients applied inside the backward pass are freed layer by layer; one layer's
+        activations and gradients remain.
+    """
+    late = gradient_bytes + optimizer_step_bytes
+    early = (gradient_bytes + optimizer_step_bytes) / stage_layers
+    last_layer = kept_activation_bytes / stage_layers
+    return last_layer + np.where(gradients_freed_early > 0, early, late)
+
+
+@quantity(unit="B", source="arithmetic")
+def dynamic_bytes(loss_peak_bytes: Array, step_peak_bytes: Array) -> Array:
+    """The larger of the two moments. [B]"""
+    return np.maximum(loss_peak_bytes, step_peak_bytes)
+
+
+@quantity(unit="B", source="arithmetic", parts=True)
+def static_bytes(
+    weights_resident_bytes: Array,
+    adapter_bytes: Array,
+    optimizer_state_bytes: Array,
+    communication_buffer_bytes: Array,
+) -> Array:
+    """What stays from step to step. [B]"""
+    return (
+        weights_resident_bytes + adapter_bytes + optimizer_state_bytes + communication_buffer_bytes
+    )
+
+
+@quantity(unit="B", source="zero2020")
+def communication_buffer_bytes(bucket_bytes: Array, dp: Array, cp: Array) -> Array:
+    """Buckets for gradient and parameter communication. [B]"""
+    return np.where(dp * cp > 1, bucket_bytes, 0.0)
+
+
+@quantity(unit="B", source="arithmetic")
+def allocated_bytes(static_bytes: Array, dynamic_bytes: Array, allocated_overhead: Array) -> Array:
+    """Peak of live tensors (max_memory_allocated). [B]"""
+    return allocated_overhead * (static_bytes + dynamic_bytes)
+
+
+@quantity(unit="B", source="pytorch-cuda-allocator")
+def reserved_bytes(
+    allocated_bytes: Array, dynamic_bytes: Array, fragmentation: Array, reserve_floor: Array
+) -> Array:
+    """What the caching allocator takes from the device (max_memory_reserved). [B]
+
+    Notes:
+        Fragments arise where blocks of changing size come and go, so they grow with the dynamic
+        part, not with the weights.
+    """
+    return allocated_bytes + fragmentation * dynamic_bytes + reserve_floor
+
+
+@quantity(unit="B", source="nccl-docs")
+def process_bytes(
+    reserved_bytes: Array,
+    context_bytes: Array,
+    channel_bytes: Array,
+    tp: Array,
+    pp: Array,
+    dp: Array,
+    cp: Array,
+    ep: Array,
+) -> Array:
+    """What the device shows for the process: reserved, context and communicators. [B]"""
+    groups = (
+        np.where(tp > 1, 1.0, 0.0)
+        + np.where(pp > 1, 1.0, 0.0)
+        + np.where(dp * cp > 1, 1.0, 0.0)
+        + np.where(ep > 1, 1.0, 0.0)
+    )
+    return reserved_bytes + context_bytes + channel_bytes * groups
+
+
+@quantity(unit="B", source="arithmetic")
+def usable_bytes(visible_bytes: Array, context_bytes: Array, channel_bytes: Array) -> Array:
+    """Device memory left for tensors once context and one communicator are up. [B]"""
+    return visible_bytes - context_bytes - channel_bytes
+
+
+@quantity(unit="B", source="arithmetic")
+def needed_bytes(
+    allocated_bytes: Array, dynamic_bytes: Array, fragmentation: Array, squeezable_share: Array
+) -> Array:
+    """What must be there for the job to run: an allocator under pressure frees its cache. [B]"""
+    return allocated_bytes + (1 - squeezable_share) * fragmentation * dynamic_bytes
+
+
+@quantity(unit="1", source="arithmetic")
+def memory_share(needed_bytes: Array, usable_bytes: Array) -> Array:
+    """Needed over usable memory: above 1 the job does not fit. [1]"""
+    return needed_bytes / usable_bytes

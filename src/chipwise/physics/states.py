@@ -1,0 +1,165 @@
+"""Model states: weights, gradients, master weights and optimizer states on one device.
+
+Bytes per parameter come from the job (precision, optimizer, what the framework keeps); what is
+divided over the data-parallel group comes from the sharding stage.
+"""
+
+from __future__ import annotations
+
+from chipwise.quantity import Array, quantity
+
+
+@quantity(unit="1", source="zero2020")
+def weight_divisor(shard_weights: Array, state_shards: Array) -> Array:
+    """By how much sharding divides dense weights: 1 unless weights are sharded. [1]"""
+    return 1 + shard_weights * (state_shards - 1)
+
+
+@quantity(unit="1", source="zero2020")
+def gradient_divisor(shard_gradients: Array, state_shards: Array) -> Array:
+    """By how much sharding divides dense gradients. [1]"""
+    return 1 + shard_gradients * (state_shards - 1)
+
+
+@quantity(unit="1", source="zero2020")
+def optimizer_divisor(shard_optimizer: Array, state_shards: Array) -> Array:
+    """By how much sharding divides dense optimizer states and master weights. [1]"""
+    return 1 + shard_optimizer * (state_shards - 1)
+
+
+@quantity(unit="1", source="zero2020")
+def expert_weight_divisor(shard_weights: Array, expert_state_shards: Array) -> Array:
+    """By how much sharding divides expert weights. [1]"""
+    return 1 + shard_weights * (expert_state_shards - 1)
+
+
+@quantity(unit="1", source="zero2020")
+def expert_gradient_divisor(shard_gradients: Array, expert_state_shards: Array) -> Array:
+    """By how much sharding divides expert gradients. [1]"""
+    return 1 + shard_gradients * (expert_state_shards - 1)
+
+
+@quantity(unit="1", source="zero2020")
+def expert_optimizer_divisor(shard_optimizer: Array, expert_state_shards: Array) -> Array:
+    """By how much sharding divides expert optimizer states. [1]"""
+    return 1 + shard_optimizer * (expert_state_shards - 1)
+
+
+@quantity(unit="B", source="arithmetic")
+def weights_resident_bytes(
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    weight_divisor: Array,
+    expert_weight_divisor: Array,
+    weight_bytes: Array,
+    outer_weight_bytes: Array,
+    weights_on_device: Array,
+) -> Array:
+    """Weights kept on one device between steps. [B]
+
+    Notes:
+        A quantised base keeps its embedding and head in 16 bit: ``outer_weight_bytes``.
+        Weights offloaded to the host are counted there (``weights_on_device`` = 0).
+    """
+    dense = stage_dense_params * weight_bytes + stage_outer_params * outer_weight_bytes
+    experts = stage_expert_params * weight_bytes
+    return weights_on_device * (dense / weight_divisor + experts / expert_weight_divisor)
+
+
+@quantity(unit="B", source="lora2021", assumes="adapters follow the split of the base weights")
+def adapter_bytes(
+    adapter_params: Array,
+    adapter_state_bytes: Array,
+    stage_share: Array,
+    tp: Array,
+    weight_divisor: Array,
+) -> Array:
+    """Adapter weights with their gradients and optimizer states on one device. [B]"""
+    return adapter_params * adapter_state_bytes * stage_share / (tp * weight_divisor)
+
+
+@quantity(unit="B", source="arithmetic")
+def gradient_bytes(
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    gradient_divisor: Array,
+    expert_gradient_divisor: Array,
+    base_trained: Array,
+    grad_bytes: Array,
+) -> Array:
+    """Gradients of the base weights on one device. [B]"""
+    dense = (stage_dense_params + stage_outer_params) / gradient_divisor
+    return base_trained * grad_bytes * (dense + stage_expert_params / expert_gradient_divisor)
+
+
+@quantity(unit="1", source="arithmetic")
+def optimizer_params(
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    optimizer_divisor: Array,
+    expert_optimizer_divisor: Array,
+    base_trained: Array,
+) -> Array:
+    """Parameters whose optimizer states one device keeps. [1]"""
+    dense = (stage_dense_params + stage_outer_params) / optimizer_divisor
+    return base_trained * (dense + stage_expert_params / expert_optimizer_divisor)
+
+
+@quantity(unit="B", source="arithmetic")
+def optimizer_state_bytes(
+    optimizer_params: Array,
+    optimizer_bytes: Array,
+    master_bytes: Array,
+    optimizer_on_device: Array,
+) -> Array:
+    """Optimizer states and master weights on one device. [B]"""
+    return optimizer_params * (optimizer_bytes + master_bytes) * optimizer_on_device
+
+
+@quantity(unit="B", source="torchtune-pr389", assumes="one temporary copy of the updated shard")
+def optimizer_step_bytes(
+    optimizer_params: Array, step_copy_bytes: Array, optimizer_on_device: Array
+) -> Array:
+    """Temporary copies made by a multi-tensor (foreach) optimizer step. [B]"""
+    return optimizer_params * step_copy_bytes * optimizer_on_device
+
+
+@quantity(unit="B", source="fsdp2023", assumes="a few units alive: in use and being fetched")
+def gathered_weights_bytes(
+    stage_dense_params: Array,
+    stage_expert_params: Array,
+    stage_outer_params: Array,
+    layers: Array,
+    stage_share: Array,
+    shard_weights: Array,
+    weights_on_device: Array,
+    weight_divisor: Array,
+    gathered_units: Array,
+    compute_bytes: Array,
+) -> Array:
+    """Unsharded weights alive while sharded or offloaded layers run, with the embedding. [B]"""
+    unit = (stage_dense_params + stage_expert_params) / (layers * stage_share)
+    absent = 1 - weights_on_device * (1 - shard_weights * (1 - 1 / weight_divisor))
+    return compute_bytes * (gathered_units * unit + stage_outer_params) * absent
+
+
+@quantity(unit="B", source="qlora2023")
+def dequantised_bytes(
+    largest_matrix_params: Array, tp: Array, quantised_base: Array, compute_bytes: Array
+) -> Array:
+    """The largest quantised matrix, unpacked to the compute dtype while it is multiplied. [B]"""
+    return quantised_base * largest_matrix_params / tp * compute_bytes
+
+
+@quantity(unit="B", source="arithmetic", parts=True)
+def model_state_bytes(
+    weights_resident_bytes: Array,
+    adapter_bytes: Array,
+    gradient_bytes: Array,
+    optimizer_state_bytes: Array,
+) -> Array:
+    """Weights, adapters, gradients and optimizer states together. [B]"""
+    return weights_resident_bytes + adapter_bytes + gradient_bytes + optimizer_state_bytes

@@ -1,0 +1,1 @@
+"""Published measurements against predictions: reading, fitting, scoring."""

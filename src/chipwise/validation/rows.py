@@ -1,0 +1,202 @@
+"""Measurement rows to jobs, from their configuration cells alone.
+
+``value``, ``id``, ``source``, ``source_ref``, ``published``, ``notes`` and ``config_id`` are never
+looked at here, nor is the model's name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import get_args
+
+from chipwise.catalogue.hardware import load_accelerator, load_node
+from chipwise.catalogue.frameworks import normalise_framework
+from chipwise.catalogue.rows import model_from_row
+from chipwise.errors import UsageError
+from chipwise.i18n import _
+from chipwise.spec.hardware import Cluster
+from chipwise.spec.job import Dtype, LoraTargets, Strategy, TrainingJob, TrainingWorkload
+
+Cells = Mapping[str, str]
+_OPTIMIZERS = (
+    ("8bit", "adamw-8bit"),
+    ("adafactor", "adafactor"),
+    ("muon", "muon"),
+    ("lion", "lion"),
+)
+
+
+class SkippedRow(Exception):
+    """A row that cannot be predicted, with the reason."""
+
+
+def training_job(row: Cells) -> tuple[TrainingJob, tuple[str, ...]]:
+    """The job a training row describes, and what had to be assumed about its model.
+
+    Raises:
+        SkippedRow: an essential cell is missing or unknown.
+    """
+    _require(row)
+    try:
+        model, assumed = model_from_row(row)
+    except UsageError as error:
+        raise SkippedRow(error.message) from error
+    cluster = _cluster(row)
+    strategy = _strategy(row, cluster.num_devices)
+    return (
+        TrainingJob(
+            model=model,
+            cluster=cluster,
+            workload=_workload(row, strategy),
+            strategy=strategy,
+            power_cap_watts=_number(row, "power_cap_w"),
+        ),
+        assumed,
+    )
+
+
+def _require(row: Cells) -> None:
+    missing = [name for name in ("layers", "hidden", "num_devices", "seq_len") if not row.get(name)]
+    if not row.get("global_batch") and not row.get("micro_batch"):
+        missing.append("global_batch")
+    if missing:
+        raise SkippedRow(_("not stated: {names}").format(names=", ".join(missing)))
+
+
+def _number(row: Cells, name: str) -> float | None:
+    text = (row.get(name) or "").strip()
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise SkippedRow(_("{name} is not a number: {text}").format(name=name, text=text)) from None
+
+
+def _count(row: Cells, name: str) -> int | None:
+    number = _number(row, name)
+    return max(1, round(number)) if number else None
+
+
+def _flag(row: Cells, name: str) -> bool | None:
+    text = (row.get(name) or "").strip().lower()
+    return None if not text else text in ("1", "1.0", "yes", "true")
+
+
+def _word(row: Cells, name: str) -> str:
+    return (row.get(name) or "").strip().lower()
+
+
+def _cluster(row: Cells) -> Cluster:
+    devices = _count(row, "num_devices") or 1
+    domain = _count(row, "devices_per_node")
+    network = _number(row, "internode_gbps_per_device")
+    return _build_cluster(row.get("accelerator", "").strip().lower(), devices, domain, network)
+
+
+@lru_cache(maxsize=2048)
+def _build_cluster(
+    accelerator: str, devices: int, domain: int | None, network_gbps: float | None
+) -> Cluster:
+    try:
+        device, node = load_accelerator(accelerator), load_node(accelerator)
+    except UsageError as error:
+        raise SkippedRow(error.message) from error
+    updates: dict[str, object] = {}
+    if domain:
+        updates["devices"] = domain
+    if network_gbps:
+        updates["network_bandwidth"] = network_gbps * 1e9 / 8
+    node = node.model_copy(update=updates)
+    return Cluster(
+        name=f"{accelerator}:{devices}",
+        accelerator=device,
+        node=node,
+        num_devices=devices,
+        num_nodes=-(-devices // node.devices),
+    )
+
+
+def _strategy(row: Cells, devices: int) -> Strategy:
+    degrees = {name: _count(row, name) for name in ("tp", "pp", "dp", "cp", "ep", "vpp")}
+    if degrees["cp"] is None and degrees["tp"] and degrees["pp"] and degrees["dp"]:
+        degrees["cp"] = max(1, devices // (degrees["tp"] * degrees["pp"] * degrees["dp"]))
+    if _word(row, "pp_schedule") == "1f1b" and degrees["vpp"] is None:
+        degrees["vpp"] = 1
+    offload = _word(row, "offload")
+    framework = f"{row.get('framework', '')} {row.get('framework_family', '')}"
+    return Strategy.model_validate(
+        {
+            **degrees,
+            "framework": normalise_framework(framework),
+            "shard": _word(row, "shard") or None,
+            "sequence_parallel": _flag(row, "sequence_parallel"),
+            "micro_batch": _count(row, "micro_batch"),
+            "recompute": _word(row, "recompute") or None,
+            "attention": _word(row, "attention") or None,
+            "optimizer": _optimizer(_word(row, "optimizer")),
+            "optimizer_in_backward": _flag(row, "optimizer_in_backward"),
+            "offload_optimizer": offload.startswith("cpu") if offload else None,
+            "offload_params": "params" in offload if offload else None,
+            "offload_activations": "activation" in offload if offload else None,
+            "master_weights": {"fp32": True, "none": False}.get(_word(row, "master_dtype")),
+            "grad_dtype": _word(row, "grad_dtype") or None,
+            "chunked_loss": _word(row, "chunked_ce") or None,
+            "compiled": _flag(row, "torch_compile"),
+            "pp_schedule": _word(row, "pp_schedule") or None,
+            "tp_overlap": _flag(row, "tp_overlap"),
+            "dp_overlap": _flag(row, "dp_overlap"),
+            "fp8_recipe": _word(row, "fp8_recipe") or None,
+            "layer_split": _flag(row, "layer_split"),
+        }
+    )
+
+
+def _optimizer(text: str) -> str | None:
+    if not text:
+        return None
+    return next((name for part, name in _OPTIMIZERS if part in text), "adamw")
+
+
+def _workload(row: Cells, strategy: Strategy) -> TrainingWorkload:
+    method = _word(row, "method") or "full"
+    base = _word(row, "base_weights_dtype") or None
+    targets = _word(row, "lora_targets").replace(" ", "") or None
+    rank = _count(row, "lora_rank")
+    if rank is None and (found := re.search(r"r=(\d+)", method)):
+        rank = int(found[1])
+    return TrainingWorkload.model_validate(
+        {
+            "seq_len": _count(row, "seq_len"),
+            "global_batch": _global_batch(row, strategy),
+            "precision": _precision(row),
+            "method": _method(method, base),
+            "base_dtype": base,
+            "lora_rank": rank,
+            "lora_targets": targets if targets in get_args(LoraTargets) else None,
+            "trainable_params": _count(row, "trainable_params"),
+            "packing": _flag(row, "packing"),
+        }
+    )
+
+
+def _method(text: str, base: str | None) -> str:
+    if text == "full":
+        return "full"
+    if text.startswith("q") or base in ("int4", "int8", "nf4", "nf4-dq", "fp4"):
+        return "qlora"
+    return "lora" if text.startswith("lora") else "adapter"
+
+
+def _precision(row: Cells) -> str | None:
+    text = _word(row, "precision").split("/")[0]
+    return text if text in get_args(Dtype) else None
+
+
+def _global_batch(row: Cells, strategy: Strategy) -> int | None:
+    if stated := _count(row, "global_batch"):
+        return stated
+    accumulation = _count(row, "grad_accum") or 1
+    return (strategy.micro_batch or 1) * accumulation * (strategy.dp or 1)
