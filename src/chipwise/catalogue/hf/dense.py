@@ -225,7 +225,7 @@ def glm(f: Fields, id: str) -> ModelSpec:
 
 def glm4(f: Fields, id: str) -> ModelSpec:
     """GLM-4-0414: four norms in a layer."""
-    on = f.flag("attention_bias")
+    on = f.flag("attention_bias", True)
     return gated_decoder(f, id, bias=(on, on, False), norms=4, defaults={"head_dim": 128})
 
 
@@ -300,6 +300,65 @@ def starcoder2(f: Fields, id: str) -> ModelSpec:
     )
 
 
+def granite(f: Fields, id: str) -> ModelSpec:
+    """Granite 3: Llama's sizes with scaled streams, tied embeddings in most releases."""
+    f.ignore("embedding_multiplier", "logits_scaling", "residual_multiplier")
+    f.ignore("attention_multiplier")
+    return llama(f, id)
+
+
+def smollm3(f: Fields, id: str) -> ModelSpec:
+    """SmolLM 3: Llama's sizes; some layers without rotary positions."""
+    f.ignore("no_rope_layers", "use_sliding_window", "max_window_layers", "layer_types")
+    f.expect("sliding_window")
+    bias = _everywhere(f, "attention_bias")
+    return gated_decoder(f, id, bias=bias, mlp_bias=f.flag("mlp_bias"), tied=True)
+
+
+def seed_oss(f: Fields, id: str) -> ModelSpec:
+    """Seed-OSS: biases on query, key and value."""
+    on, out = f.flag("attention_bias", True), f.flag("attention_out_bias")
+    f.ignore("residual_dropout")
+    return gated_decoder(
+        f, id, bias=(on, on, out), mlp_bias=f.flag("mlp_bias"), defaults={"head_dim": 128}
+    )
+
+
+def ernie(f: Fields, id: str) -> ModelSpec:
+    """ERNIE 4.5 dense: one switch for all biases, tied embeddings."""
+    on = f.flag("use_bias")
+    return gated_decoder(
+        f, id, bias=(on, on, on), mlp_bias=on, tied=True, defaults={"head_dim": 128}
+    )
+
+
+def exaone4(f: Fields, id: str) -> ModelSpec:
+    """EXAONE 4: norms behind the blocks and on queries and keys, hybrid windows."""
+    f.ignore("sliding_window_pattern")
+    kinds = f.sequence("layer_types")
+    window = f.size("sliding_window", default=0)
+    if window and not kinds:
+        raise f.missing("layer_types")
+    return gated_decoder(f, id, qk_norm=_per_head, window=window)
+
+
+def arcee(f: Fields, id: str) -> ModelSpec:
+    """Arcee AFM: Llama with two feed-forward matrices."""
+    bias = _everywhere(f, "attention_bias")
+    return gated_decoder(f, id, bias=bias, mlp_bias=f.flag("mlp_bias"), gated=False)
+
+
+def nemotron(f: Fields, id: str) -> ModelSpec:
+    """Nemotron 3 and 4, Minitron: norms with shift, two feed-forward matrices."""
+    hidden = f.size("hidden_size", least=1)
+    bias = _everywhere(f, "attention_bias")
+    mlp_bias = f.flag("mlp_bias")
+    f.ignore("norm_eps")
+    return gated_decoder(
+        f, id, bias=bias, mlp_bias=mlp_bias, norm_params=2 * hidden, gated=False
+    )
+
+
 READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {
     "llama": llama,
     "yi": llama,
@@ -331,4 +390,12 @@ READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {
     "cohere2": cohere,
     "stablelm": stablelm,
     "starcoder2": starcoder2,
+    "granite": granite,
+    "smollm3": smollm3,
+    "seed_oss": seed_oss,
+    "ernie4_5": ernie,
+    "exaone4": exaone4,
+    "arcee": arcee,
+    "helium": llama,
+    "nemotron": nemotron,
 }

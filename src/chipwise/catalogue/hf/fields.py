@@ -102,7 +102,7 @@ class Fields:
         value = self._first(names)
         if value is None:
             if default is None:
-                raise self._missing(names[0])
+                raise self.missing(names[0])
             return default
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.bad(names[0], value, _("must be a whole number"))
@@ -219,7 +219,8 @@ class Fields:
         present = [self._config[name] for name in names if self._config.get(name) is not None]
         return present[0] if present else None
 
-    def _missing(self, name: str) -> DataFileError:
+    def missing(self, name: str) -> DataFileError:
+        """The error for a field that must be there."""
         return DataFileError(
             "missing-config-field",
             _("configuration of type '{family}' has no '{name}'").format(
@@ -229,6 +230,7 @@ class Fields:
         )
 
     def bad(self, name: str, value: object, reason: str) -> DataFileError:
+        """The error for a field whose value cannot be right."""
         return DataFileError(
             "bad-config-field",
             _("configuration field '{name}' = {value}: {reason}").format(

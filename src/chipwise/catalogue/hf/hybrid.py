@@ -205,7 +205,8 @@ def gemma4(f: Fields, id: str) -> ModelSpec:
             7,
         )
     types = f.per_layer("layer_types", s.layers) or [
-        SLIDING if (index + 1) % 6 else FULL for index in range(s.layers)
+        SLIDING if (index + 1) % 6 and index + 1 < s.layers else FULL
+        for index in range(s.layers)
     ]
     layers = [Layer(_choose(f, kind, kinds), feed_forward, norms * s.hidden) for kind in types]
     return _finish(f, id, s, layers, tied=True)
@@ -216,7 +217,10 @@ def mimo_v2(f: Fields, id: str) -> ModelSpec:
     s = sizes(f)
     on = f.flag("attention_bias")
     f.ignore("sliding_window_size", "attention_chunk_size", "hybrid_block_size")
-    pattern = f.per_layer("hybrid_layer_pattern", s.layers)
+    pattern = f.per_layer("hybrid_layer_pattern", s.layers) or [
+        kind == SLIDING for kind in f.per_layer("layer_types", s.layers)
+    ]
+    f.ignore("layer_types")
     window = f.size("sliding_window", least=1)
     full = attention(
         heads=s.heads,
@@ -256,6 +260,84 @@ def mimo_v2(f: Fields, id: str) -> ModelSpec:
     return _finish(f, id, s, layers)
 
 
+def step(f: Fields, id: str) -> ModelSpec:
+    """Step 3.5 and 3.7 Flash: a gate for each head, more query heads in sliding layers."""
+    s = sizes(f)
+    on = f.flag("attention_bias")
+    other = f.nested("attention_other_setting")
+    other.ignore("attention_type", "true_head_dim")
+    more = other.size("num_attention_heads", default=s.heads, least=1)
+    groups = other.size("num_attention_groups", default=s.kv_heads, least=1)
+    width = other.size("head_dim", default=s.head_dim, least=1)
+    other.finish()
+    more = f.size("num_sliding_attention_heads", default=more, least=1)
+
+    def block(heads: int, kv_heads: int, head_dim: int, window: int) -> AttentionSpec:
+        return attention(
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            bias=(on, on, on),
+            window=window,
+            qk_norm=2 * head_dim,
+            extra=heads * s.hidden,
+        )
+
+    kinds = {
+        FULL: block(s.heads, s.kv_heads, s.head_dim, 0),
+        SLIDING: block(more, groups, width, f.size("sliding_window", default=512)),
+    }
+    dense = FeedForwardSpec(hidden=f.size("intermediate_size", least=1), bias=f.flag("mlp_bias"))
+    shared = f.size("share_expert_dim", "share_expert_dims", default=1280)
+    f.ignore("n_shared_experts")
+    sparse = experts(
+        f,
+        f.size("n_routed_experts", "num_experts", "moe_num_experts", least=1),
+        f.size("moe_intermediate_size", least=1),
+        shared=shared,
+        router_bias=f.flag("use_moe_router_bias", True),
+    )
+    first = f.size("first_k_dense_replace", default=3)
+    types = f.per_layer("layer_types", s.layers) or [FULL] * s.layers
+    layers = [
+        Layer(_choose(f, kind, kinds), dense if index < first else sparse, 2 * s.hidden)
+        for index, kind in enumerate(types)
+    ]
+    return _finish(f, id, s, layers)
+
+
+def minimax(f: Fields, id: str) -> ModelSpec:
+    """MiniMax Text 01: lightning attention in most layers, softmax attention in the others."""
+    s = sizes(f)
+    for name in ("full", "linear", "mlp"):
+        f.ignore(f"{name}_attn_alpha_factor", f"{name}_attn_beta_factor")
+        f.ignore(f"{name}_alpha_factor", f"{name}_beta_factor")
+    f.ignore("block_size", "postnorm")
+    f.expect("shared_intermediate_size", 0)
+    f.expect("sliding_window", 0)
+    inner = s.heads * s.head_dim
+    recurrent = AttentionSpec(
+        kind="linear",
+        heads=s.heads,
+        kv_heads=s.heads,
+        head_dim=s.head_dim,
+        extra_params=5 * s.hidden * inner + inner,
+    )
+    full = attention(heads=s.heads, kv_heads=s.kv_heads, head_dim=s.head_dim)
+    kinds = f.per_layer("layer_types", s.layers) or [
+        FULL if flag == 1 else LINEAR for flag in f.per_layer("attn_type_list", s.layers)
+    ]
+    f.ignore("attn_type_list")
+    if not kinds:
+        raise f.missing("layer_types")
+    block = experts(f, f.size("num_local_experts", least=1), f.size("intermediate_size", least=1))
+    layers = [
+        Layer(_choose(f, kind, {FULL: full, LINEAR: recurrent}), block, 2 * s.hidden)
+        for kind in kinds
+    ]
+    return _finish(f, id, s, layers)
+
+
 def _choose(f: Fields, kind: object, blocks: dict[str, AttentionSpec]) -> AttentionSpec:
     if kind not in blocks:
         raise f.bad("layer_types", kind, ", ".join(blocks))
@@ -280,4 +362,8 @@ READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {
     "nemotron_h": nemotron_h,
     "gemma4_text": gemma4,
     "mimo_v2_flash": mimo_v2,
+    "step3p7": step,
+    "step3p5": step,
+    "minimax": minimax,
+    "minimax_text_01": minimax,
 }

@@ -25,7 +25,7 @@ def deepseek(f: Fields, id: str) -> ModelSpec:
     ]
     sparse = _mixture(f)
     dense = FeedForwardSpec(hidden=f.size("intermediate_size", least=1), bias=f.flag("mlp_bias"))
-    first = f.size("first_k_dense_replace", default=0)
+    first = f.size("first_k_dense_replace", default=_FIRST_DENSE.get(f.family, 3))
     every = f.size("moe_layer_freq", default=1, least=1)
     kinds = f.per_layer("mlp_layer_types", num_layers)
     layers = [
@@ -95,6 +95,9 @@ def _mixture(f: Fields) -> FeedForwardSpec:
         router_bias=method == "noaux_tc",
     )
 
+
+_FIRST_DENSE = {"deepseek_v2": 0, "glm4_moe_lite": 1}
+"""Leading dense layers where the configuration does not say; 3 in all other classes."""
 
 READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {
     "deepseek_v2": deepseek,

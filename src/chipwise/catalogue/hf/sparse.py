@@ -249,6 +249,27 @@ def dbrx(f: Fields, id: str) -> ModelSpec:
     return spec.model_copy(update={"max_context": context})
 
 
+def olmoe(f: Fields, id: str) -> ModelSpec:
+    """OLMoE: norms over all query and all key heads."""
+    s = sizes(f)
+    on = f.flag("attention_bias")
+    block = experts(f, f.size("num_experts", least=1), f.size("intermediate_size", least=1))
+    qk_norm = (s.heads + s.kv_heads) * s.head_dim
+    heads = _heads(s, bias=(on, on, on), qk_norm=qk_norm)
+    return _finish(f, id, s, [Layer(heads, block, 2 * s.hidden)] * s.layers)
+
+
+def granitemoe(f: Fields, id: str) -> ModelSpec:
+    """Granite 3 MoE: Mixtral's sizes with scaled streams."""
+    f.ignore("embedding_multiplier", "logits_scaling", "residual_multiplier")
+    f.ignore("attention_multiplier")
+    s = sizes(f)
+    on = f.flag("attention_bias")
+    block = experts(f, f.size("num_local_experts", least=1), f.size("intermediate_size", least=1))
+    heads = _heads(s, bias=(on, on, on))
+    return _finish(f, id, s, [Layer(heads, block, 2 * s.hidden)] * s.layers)
+
+
 def grok(f: Fields, id: str) -> ModelSpec:
     """Grok 1: four norms in a layer, tied embeddings."""
     s = sizes(f)
@@ -271,4 +292,6 @@ READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {
     "llama4_text": llama4,
     "dbrx": dbrx,
     "grok-1": grok,
+    "olmoe": olmoe,
+    "granitemoe": granitemoe,
 }
