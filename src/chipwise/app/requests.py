@@ -65,6 +65,8 @@ def _number_in(unit: str) -> Callable[[Any], Any]:
 
 def _whole(value: Any) -> Any:
     """Counts may be written ``4k`` or ``2e3``; what is no whole number stays as it is."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "a count is no yes or no")
     number = _number_in("1")(value)
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
@@ -350,7 +352,7 @@ def _described(kind: type[Request], field: str, problem: ErrorDetails) -> tuple[
                 field=field, hint=hint
             )
         case "literal_error":
-            known = _choices(kind, field)
+            known = choices_of(kind, field)
             near = nearest_names(str(given), known, 1)
             hint = _("; did you mean '{name}'?").format(name=near[0]) if near else ""
             return "unknown-choice", _("{flag} '{given}' is not one of {known}{hint}").format(
@@ -383,8 +385,8 @@ def _bounds(problem: ErrorDetails) -> str:
     return problem["msg"]
 
 
-def _choices(kind: type[Request], field: str) -> tuple[str, ...]:
-    """The words a field allows, read from its type."""
+def choices_of(kind: type[Request], field: str) -> tuple[str, ...]:
+    """The words a field allows, read from its type; empty for numbers and free text."""
     annotation: Any = kind.model_fields[field].annotation
     schema = TypeAdapter(annotation).json_schema()
     found: list[str] = []

@@ -113,8 +113,8 @@ def layout_flags() -> tuple[Flag, ...]:
         Flag("shard", _("states sharded over data parallel"), "S", section=section,
              choices=("none", "zero1", "zero2", "zero3", "fsdp")),
         Flag("framework", _("whose behaviour to model"), "F", section=section, choices=(
-            "megatron-core", "megatron", "deepspeed", "fsdp", "hf", "nanotron", "xla", "gaudi",
-            "ascend", "other")),
+            "megatron-core", "megatron", "deepspeed", "fsdp", "finetune", "nanotron", "xla",
+            "gaudi", "ascend", "other")),
     )  # fmt: skip
 
 

@@ -56,12 +56,14 @@ def write_atomically(path: Path, text: str) -> None:
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, path)
+        temporary = None
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         reason = error.strerror or str(error)
         text = _("cannot write '{file}': {reason}").format(file=path, reason=reason)
         raise UsageError("cannot-write", text, file=str(path), reason=reason) from None
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def note(messages: Iterable[str]) -> None:
