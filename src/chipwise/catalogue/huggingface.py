@@ -45,7 +45,7 @@ def model_from_config(config: Mapping[str, object], *, id: str) -> ModelSpec:
 
     Returns:
         The language model. Vision and audio towers and multi-token-prediction layers are left
-        out; ``understood`` of the caller should say so (see ``left_out``).
+        out; ``left_out`` names them.
 
     Raises:
         UsageError: the ``model_type`` is unknown.
@@ -112,8 +112,18 @@ def read_model(path: Path, *, id: str | None = None) -> ModelSpec:
         raise DataFileError(
             error.code, f"{file}: {error.message}", file=str(file), **details
         ) from None
-    stated = stated_params(file.parent)
+    stated = stated_params(file.parent, _stored_dtype(config))
     return model.model_copy(update={"stated_params": stated}) if stated else model
+
+
+def _stored_dtype(config: Mapping[str, object]) -> str:
+    """The type of all tensors of the checkpoint; empty when quantised or not stated."""
+    inner = text_part(config)
+    if any(part.get("quantization_config") for part in (config, inner)):
+        return ""
+    names = ("dtype", "torch_dtype")
+    stated = [part.get(name) for part in (config, inner) for name in names if part.get(name)]
+    return str(stated[0]) if stated else ""
 
 
 def read_json(file: Path, limit: int) -> Mapping[str, object]:

@@ -2,42 +2,57 @@
 
 One TOML file per model under ``data/models`` holds the fields of its public configuration under
 their public names, so that catalogue models and a user's ``config.json`` go through the same
-reader; every value has a source.
+reader; every value has a source. A person's own catalogue folder adds or replaces models.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chipwise.catalogue.huggingface import model_from_config, read_model
-from chipwise.catalogue.rows import model_from_row as model_from_row
-from chipwise.errors import DataFileError, UnknownNameError, UsageError
+from chipwise.catalogue.load import DATA, entry_ids, entry_path, file_error, forgettable, read_toml
+from chipwise.catalogue.rows import model_from_row
+from chipwise.errors import UnknownNameError, UsageError
 from chipwise.i18n import _
 from chipwise.spec.model import ModelSpec
 
+__all__ = [
+    "Provenance",
+    "load_model",
+    "model_facts",
+    "model_from_row",
+    "model_ids",
+    "model_provenance",
+]
+
 LISTING = "chipwise catalogue models"
-_FOLDER = Path(__file__).parent / "data" / "models"
-_NAMES = "_names.toml"
-_LARGEST_FILE = 1_000_000
+_KIND = "models"
+_NAMES = DATA / "model_names.toml"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_LONGEST_NAME = 128
+_FACTS = ("published_params", "exact_params", "published_active_params")
+_KEYS = {"id", "family", "config", "row", "sources", *_FACTS}
 
 
 class Provenance(NamedTuple):
     """Where one value of a model comes from."""
 
     source: str
+    """Key into the source list."""
     retrieved: str
+    """Day it was read, ISO 8601."""
     note: str = ""
+    also: tuple[str, ...] = ()
+    """Further sources that state the same."""
 
 
 def model_ids() -> tuple[str, ...]:
     """Names of all catalogue models, in alphabetical order; reads no file."""
-    return tuple(sorted(_files()))
+    return entry_ids(_KIND)
 
 
 def load_model(name_or_path: str | Path) -> ModelSpec:
@@ -54,17 +69,17 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
             cannot be asked.
         DataFileError: a file that cannot be used.
     """
-    text = str(name_or_path)
-    if isinstance(name_or_path, str) and (known := _catalogue_name(text)):
-        return _load_catalogue_model(_files()[known])
+    text = str(name_or_path).strip()
+    if isinstance(name_or_path, str) and (file := _catalogue_file(text)):
+        return _load_file(file)
     path = Path(text).expanduser()
-    if _exists(path):
-        return _load_file(path)
-    if text.lower() in _names().unsupported:
+    if text and _exists(path):
+        return _load_file(path) if path.suffix == ".toml" else read_model(path)
+    if reason := _unsupported().get(text.lower()):
         raise UsageError(
             "model-not-supported",
-            _("'{name}' is known but not supported yet: {reason}").format(
-                name=text, reason=_names().unsupported[text.lower()]
+            _("model '{name}' is known but cannot be described yet: {reason}").format(
+                name=text, reason=_reason(reason)
             ),
             name=text,
         )
@@ -76,16 +91,12 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
 
 
 def model_provenance(model_id: str) -> Mapping[str, Provenance]:
-    """Source and date of every value of a catalogue model, by field.
+    """Source and date of every value of a catalogue model, by field (``config.hidden_size``).
 
     Raises:
         UnknownNameError: no catalogue model has that name.
     """
-    known = _catalogue_name(model_id)
-    if known is None:
-        raise UnknownNameError("model", model_id, model_ids(), LISTING)
-    document = _read_toml(_files()[known])
-    return dict(_provenance(document))
+    return dict(_provenance(read_toml(_file_of(model_id))))
 
 
 def model_facts(model_id: str) -> Mapping[str, int]:
@@ -94,53 +105,64 @@ def model_facts(model_id: str) -> Mapping[str, int]:
     Returns:
         Those of ``published_params``, ``exact_params`` and ``published_active_params`` that are
         known.
+
+    Raises:
+        UnknownNameError: no catalogue model has that name.
     """
-    known = _catalogue_name(model_id)
-    if known is None:
-        raise UnknownNameError("model", model_id, model_ids(), LISTING)
-    document = _read_toml(_files()[known])
-    facts: dict[str, int] = {}
-    for name in ("published_params", "exact_params", "published_active_params"):
-        if isinstance(value := document.get(name), int):
-            facts[name] = value
-    return facts
+    document = read_toml(_file_of(model_id))
+    return {name: int(document[name]) for name in _FACTS if name in document}
 
 
-def _provenance(document: Mapping[str, object]) -> Iterator[tuple[str, Provenance]]:
-    sources = document.get("sources")
-    for entry in sources if isinstance(sources, list) else []:
+def _provenance(document: Mapping[str, Any]) -> Iterator[tuple[str, Provenance]]:
+    for entry in document.get("sources", ()):
         given = Provenance(
-            str(entry["source"]), str(entry["retrieved"]), str(entry.get("note", ""))
+            str(entry["source"]),
+            str(entry["retrieved"]),
+            str(entry.get("note", "")),
+            tuple(map(str, entry.get("also", ()))),
         )
         for name in entry["fields"]:
             yield str(name), given
 
 
-class _Names(NamedTuple):
-    aliases: Mapping[str, str]
-    unsupported: Mapping[str, str]
+def _file_of(model_id: str) -> Path:
+    file = _catalogue_file(model_id)
+    if file is None:
+        raise UnknownNameError("model", model_id, model_ids(), LISTING)
+    return file
 
 
-@lru_cache(maxsize=1)
-def _names() -> _Names:
-    document = _read_toml(_FOLDER / _NAMES)
-    aliases, unsupported = document.get("aliases"), document.get("unsupported")
-    assert isinstance(aliases, dict) and isinstance(unsupported, dict)
-    return _Names(
-        {alias.lower(): model for model, spellings in aliases.items() for alias in spellings},
-        {name: reason for reason, names in unsupported.items() for name in names},
+def _catalogue_file(text: str) -> Path | None:
+    name = text.lower()
+    if len(name) > _LONGEST_NAME:
+        return None
+    return entry_path(_KIND, name) or (
+        entry_path(_KIND, known) if (known := _aliases().get(name)) else None
     )
 
 
-def _catalogue_name(text: str) -> str | None:
-    name = text.strip().lower()
-    if name in _files():
-        return name
-    return _names().aliases.get(name)
+@cache
+def _aliases() -> Mapping[str, str]:
+    """Hub ids and other spellings → catalogue name."""
+    table = read_toml(_NAMES)["aliases"]
+    return {alias: model for model, spellings in table.items() for alias in spellings}
 
 
-def _files() -> Mapping[str, Path]:
-    return {file.stem: file for file in _FOLDER.glob("[!_]*.toml")}
+@cache
+def _unsupported() -> Mapping[str, str]:
+    """Known names of models that cannot be described yet → kind of reason."""
+    table = read_toml(_NAMES)["unsupported"]
+    return {name: reason for reason, names in table.items() for name in names}
+
+
+def _reason(kind: str) -> str:
+    return {
+        "encoder": _("encoders are not supported"),
+        "encoder-decoder": _("encoder-decoders are not supported"),
+        "vision": _("vision models are not supported"),
+        "diffusion": _("diffusion models are not supported"),
+        "unpublished": _("its layers are not published completely enough for an exact count"),
+    }[kind]
 
 
 def _exists(path: Path) -> bool:
@@ -150,43 +172,30 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _load_file(path: Path) -> ModelSpec:
-    if path.suffix == ".toml":
-        return _load_catalogue_model(path)
-    return read_model(path)
-
-
-@lru_cache(maxsize=256)
-def _load_catalogue_model(file: Path) -> ModelSpec:
-    document = _read_toml(file)
-    config = document.get("config")
-    if not isinstance(config, dict):
-        raise _broken(file, _("it has no table [config]"))
+@cache
+def _load_file(file: Path) -> ModelSpec:
+    document = read_toml(file)
+    if unknown := set(document) - _KEYS:
+        raise file_error(file, None, _("unknown key '{key}'").format(key=min(unknown)))
+    name = str(document.get("id", file.stem))
     try:
-        spec = model_from_config(config, id=str(document.get("id", file.stem)))
+        spec = _described(document, name)
     except UsageError as error:
-        raise _broken(file, error.message) from None
-    family = document.get("family")
-    return spec.model_copy(update={"family": family}) if isinstance(family, str) else spec
+        raise file_error(file, None, error.message) from None
+    if spec is None:
+        raise file_error(file, None, _("it has neither a table [config] nor a table [row]"))
+    family = str(document.get("family", spec.family))
+    return spec.model_copy(update={"family": family, "id": name})
 
 
-def _read_toml(file: Path) -> Mapping[str, object]:
-    try:
-        with file.open("rb") as stream:
-            raw = stream.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        raise _broken(file, error.strerror or str(error)) from None
-    if len(raw) > _LARGEST_FILE:
-        raise _broken(file, _("larger than {limit:,} bytes").format(limit=_LARGEST_FILE))
-    try:
-        return tomllib.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise _broken(file, str(error)[:200]) from None
+def _described(document: Mapping[str, Any], name: str) -> ModelSpec | None:
+    config, row = document.get("config"), document.get("row")
+    if isinstance(config, dict):
+        return model_from_config(config, id=name)
+    if isinstance(row, dict):
+        return model_from_row({field: str(value) for field, value in row.items()})[0]
+    return None
 
 
-def _broken(file: Path, reason: str) -> DataFileError:
-    return DataFileError(
-        "broken-model-file",
-        _("{file} cannot be used: {reason}").format(file=file, reason=reason),
-        file=str(file),
-    )
+forgettable(_load_file.cache_clear)
+forgettable(entry_ids.cache_clear)

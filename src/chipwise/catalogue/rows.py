@@ -236,9 +236,7 @@ def _num_dense(row: _Row, layers: int) -> int:
     return min(row["first_dense_layers"], layers)
 
 
-def _tied(
-    row: _Row, gated: bool, build: Callable[[bool], ModelSpec], comparable: bool
-) -> bool:
+def _tied(row: _Row, gated: bool, build: Callable[[bool], ModelSpec], comparable: bool) -> bool:
     if row.cells["tied_embeddings"]:
         return row["tied_embeddings"] > 0
     if comparable and (stated := row["params_total"]):
@@ -250,9 +248,7 @@ def _tied(
     return tied
 
 
-def _missing_ffn(
-    row: _Row, hidden: int, gated: bool, build: Callable[[int], ModelSpec]
-) -> int:
+def _missing_ffn(row: _Row, hidden: int, gated: bool, build: Callable[[int], ModelSpec]) -> int:
     if row["vocab"] and row["params_total"]:
         width = _solve(row["params_total"], lambda size: params_total(build(size)))
         if hidden // 16 <= width <= 16 * hidden:

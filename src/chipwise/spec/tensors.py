@@ -9,9 +9,10 @@ differently without changing their sizes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from chipwise.spec.model import AttentionSpec, FeedForwardSpec, LayerGroup, ModelSpec
 
@@ -30,7 +31,8 @@ Part = Literal[
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
-class Tensor(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tensor:
     """``count`` equal tensors of one ``shape``, and the share of them one token uses."""
 
     name: str
@@ -113,7 +115,7 @@ def _group_tensors(prefix: str, group: LayerGroup, hidden: int) -> Iterator[Tens
 
 
 def _repeated(tensor: Tensor, prefix: str, times: int) -> Tensor:
-    return tensor._replace(name=f"{prefix}.{tensor.name}", count=tensor.count * times)
+    return replace(tensor, name=f"{prefix}.{tensor.name}", count=tensor.count * times)
 
 
 def _attention_tensors(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
@@ -187,7 +189,7 @@ def _feed_forward_tensors(spec: FeedForwardSpec, hidden: int) -> Iterator[Tensor
         for tensor in _mlp(
             "expert", "expert", width, spec.expert_hidden, spec.gated, spec.expert_bias
         ):
-            yield tensor._replace(count=spec.num_experts, active=share)
+            yield replace(tensor, count=spec.num_experts, active=share)
     if spec.shared_expert_hidden:
         yield from _mlp(
             "shared_expert", "shared_expert", hidden, spec.shared_expert_hidden, spec.gated, False

@@ -354,9 +354,7 @@ def nemotron(f: Fields, id: str) -> ModelSpec:
     bias = _everywhere(f, "attention_bias")
     mlp_bias = f.flag("mlp_bias")
     f.ignore("norm_eps")
-    return gated_decoder(
-        f, id, bias=bias, mlp_bias=mlp_bias, norm_params=2 * hidden, gated=False
-    )
+    return gated_decoder(f, id, bias=bias, mlp_bias=mlp_bias, norm_params=2 * hidden, gated=False)
 
 
 READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {

@@ -67,7 +67,10 @@ HARMLESS = frozenset(_HARMLESS_NAMES.split())
 generation, and the multi-token-prediction layers that are left out on purpose."""
 
 HARMLESS_WHEN_FALSE = frozenset(
-    "add_cross_attention is_encoder_decoder use_mrope mlp_bias attention_bias use_bias".split()
+    {
+        *("add_cross_attention", "is_encoder_decoder", "use_mrope"),
+        *("mlp_bias", "attention_bias", "use_bias"),
+    }
 )
 """Switches whose ``false`` is what every reader assumes; ``true`` must be read by the family."""
 

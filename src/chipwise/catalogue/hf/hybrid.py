@@ -205,8 +205,7 @@ def gemma4(f: Fields, id: str) -> ModelSpec:
             7,
         )
     types = f.per_layer("layer_types", s.layers) or [
-        SLIDING if (index + 1) % 6 and index + 1 < s.layers else FULL
-        for index in range(s.layers)
+        SLIDING if (index + 1) % 6 and index + 1 < s.layers else FULL for index in range(s.layers)
     ]
     layers = [Layer(_choose(f, kind, kinds), feed_forward, norms * s.hidden) for kind in types]
     return _finish(f, id, s, layers, tied=True)
