@@ -12,7 +12,10 @@ from chipwise.i18n import _
 
 @dataclass(frozen=True)
 class Command:
-    """One command of the tree; ``use_case`` and ``request`` name what ``app`` offers."""
+    """One command of the tree.
+
+    ``use_case`` is a function of ``app`` as ``module:name``, ``request`` the name of its request.
+    """
 
     path: tuple[str, ...]
     summary: Callable[[], str]
@@ -42,7 +45,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("plan", "train"),
         lambda: _("Rank systems and layouts for a training job."),
-        "plan_train",
+        "chipwise.app:plan_train",
         "PlanTrainRequest",
         "chipwise plan train llama-2-7b --tokens 2B --on rtx-4090:8,h100-sxm:8 --deadline 14d",
         lambda: (_model(),),
@@ -51,7 +54,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("fit",),
         lambda: _("Does it fit: memory line by line, the largest batch, the one change."),
-        "fit",
+        "chipwise.app:fit",
         "FitRequest",
         "chipwise fit llama-2-7b --on rtx-4090 --method qlora --seq 2048",
         lambda: (_model(),),
@@ -60,7 +63,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("estimate", "train"),
         lambda: _("Time, throughput, utilization and memory of one training configuration."),
-        "estimate_train",
+        "chipwise.app:estimate_train",
         "EstimateTrainRequest",
         "chipwise estimate train llama-2-7b --on h100-sxm:8 --micro-batch 2 --shard fsdp",
         lambda: (_model(),),
@@ -69,7 +72,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("explain",),
         lambda: _("Why: the tree of quantities behind a number, with formulas and sources."),
-        "explain",
+        "chipwise.app:explain",
         "ExplainRequest",
         "chipwise explain step_time llama-2-7b --on h100-sxm:8 --depth 3",
         lambda: (
@@ -81,7 +84,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("validate",),
         lambda: _("Predictions against measurements: errors by source, device and metric."),
-        "validate",
+        "chipwise.app:validate",
         "ValidateRequest",
         "chipwise validate --leave-one-source-out --format md",
         lambda: (
@@ -93,7 +96,7 @@ COMMANDS: tuple[Command, ...] = (
         Command(
             ("catalogue", kind),
             summary,
-            "catalogue",
+            "chipwise.app.browse:catalogue",
             "CatalogueRequest",
             f"chipwise catalogue {kind}",
             fixed={"kind": kind},
@@ -107,7 +110,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("catalogue", "show"),
         lambda: _("Everything known of one entry, each value with its source."),
-        "catalogue",
+        "chipwise.app.browse:catalogue",
         "CatalogueRequest",
         "chipwise catalogue show h100-sxm",
         lambda: (Argument("ID", _("accelerator, system or model")),),
@@ -116,7 +119,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("catalogue", "check"),
         lambda: _("Check the catalogue: sources, units, links between files, related values."),
-        "catalogue",
+        "chipwise.app.browse:catalogue",
         "CatalogueRequest",
         "chipwise catalogue check --catalogue ~/my-catalogue",
         fixed={"kind": "check"},

@@ -92,8 +92,8 @@ def answer(command: Command, given: Mapping[str, Any]) -> int:
     set_language(settings.output.get("lang"))
     requests = importlib.import_module("chipwise.app.requests")
     request = requests.parse_request(getattr(requests, command.request), settings.request)
-    app = importlib.import_module("chipwise.app")
-    document = getattr(app, command.use_case)(request)
+    module, _colon, function = command.use_case.partition(":")
+    document = getattr(importlib.import_module(module), function)(request)
     output.write(document, settings)
     return int(document.exit_code)
 

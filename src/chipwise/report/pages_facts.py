@@ -9,7 +9,6 @@ from chipwise.i18n import _
 from chipwise.report import words
 from chipwise.report.page import Cell, Column, NextCommand, Note, Page, Table, Tone, page
 from chipwise.report.words import Json
-from chipwise.units import show
 
 SEVERITY_TONES: dict[str, Tone] = {"error": "bad", "warning": "warn", "note": "muted"}
 
@@ -103,11 +102,11 @@ def _summary(summary: list[Json]) -> Table:
             Column(_("group"), "group"),
             Column(_("metric"), "metric"),
             Column("n", "n", numeric=True),
-            Column(_("median error"), "median_error", numeric=True),
-            Column(_("p90 error"), "p90_error", numeric=True),
-            Column(_("median signed"), "median_signed", numeric=True),
-            Column(_("within 20 %"), "within_20pct", numeric=True),
-            Column(_("in 80 % range"), "interval80_coverage", numeric=True),
+            Column(_("median\nerror"), "median_error", numeric=True),
+            Column(_("p90\nerror"), "p90_error", numeric=True),
+            Column(_("median\nsigned"), "median_signed", numeric=True),
+            Column(_("within\n20 %"), "within_20pct", numeric=True),
+            Column(_("in 80 %\nrange"), "interval80_coverage", numeric=True),
         ),
         [
             [
@@ -172,10 +171,10 @@ def catalogue_page(document: Json) -> Page:
 
 
 def _listed(value: Any, unit: str) -> Cell:
-    if value is None or value == "":
+    if value is None or value in ("", [], ()):
         return Cell("–", None)
-    if unit and isinstance(value, (int, float)):
-        return Cell(show(float(value), unit), value)
+    if unit and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Cell(words.shown(value, unit), value)
     if isinstance(value, (list, tuple)):
         return Cell(", ".join(map(str, value)), " ".join(map(str, value)))
     if isinstance(value, bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table as RichTable
@@ -81,12 +82,13 @@ def _drawn(table: Table) -> RichTable:
     columns, rows = table.shown()
     drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
-        longest = max((len(row[position].text) for row in rows), default=0)
+        texts = (column.title, *(row[position].text for row in rows))
+        longest = max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
         drawn.add_column(
             column.title,
             justify="right" if column.numeric else "left",
             no_wrap=column.numeric,
-            min_width=min(longest, READABLE_WIDTH),
+            min_width=longest if column.numeric else min(longest, READABLE_WIDTH),
             overflow="fold",
         )
     for position, row in enumerate(rows):

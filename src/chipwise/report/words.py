@@ -11,6 +11,8 @@ from chipwise.units import show
 
 Json = Mapping[str, Any]
 
+LARGEST_PLAIN_COUNT = 100_000
+
 VERDICT_TONES: dict[str, Tone] = {
     "fits": "good",
     "tight": "warn",
@@ -32,7 +34,14 @@ def verdict(word: str) -> Cell:
 
 def amount(value: float | None, unit: str) -> Cell:
     """A value with its unit."""
-    return Cell("–") if value is None else Cell(show(value, unit), value)
+    return Cell("–") if value is None else Cell(shown(value, unit), value)
+
+
+def shown(value: float, unit: str) -> str:
+    """A value with its unit; small whole counts without decimals."""
+    if unit == "1" and float(value).is_integer() and abs(value) < LARGEST_PLAIN_COUNT:
+        return f"{value:,.0f}"
+    return show(value, unit)
 
 
 def likely(span: Json, unit: str) -> Cell:
