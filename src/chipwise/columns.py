@@ -198,7 +198,7 @@ def workload_columns(workload: TrainingWorkload, model: ModelSpec, stack: Stack)
         "adapter_state_bytes": 16.0,
         "quantised_base": float(quantised),
         "backward_passes": 1.0 + (0.03 + adapter / total if adapters else 1.0),
-        "linear_inputs_saved": kept,
+        "linear_inputs_saved": 1.0 if quantised else kept,
         "weight_pass_bytes": base + 2 * compute if quantised else compute,
         "tokens": float(workload.tokens or 0.0),
         "flop_per_multiply_add": 2.0,
@@ -251,6 +251,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "shard_gradients": float(stage >= 2),
         "shard_weights": float(stage >= 3),
         "sequence_parallel": float(bool(strategy.sequence_parallel)),
+        "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),
         "recompute_share": share if not selective or eager else 0.4,
         "head_recompute": 0.0,
@@ -293,12 +294,21 @@ def _state_columns(
         "optimizer_bytes": states,
         "grad_bytes": grad,
         "step_copy_bytes": stack.step_copies * (4.0 if kept_fp32 else compute),
-        "norm_input_bytes": 4.0 if fp32 else float(stack.norm_input_bytes),
+        "norm_input_bytes": _norm_input_bytes(strategy, stack, compute, adapters),
         "dropout_bytes": 0.0,
         "score_bytes": 5.0 if stack.dropout else 6.0,
         "grad_communication_bytes": 4.0 if grad >= 4.0 and stack.storage != "fp32" else 2.0,
         "gather_bytes": compute if not adapters else min(weight, compute),
     }
+
+
+def _norm_input_bytes(strategy: Strategy, stack: Stack, compute: float, frozen: bool) -> float:
+    """Compilers and fused norms keep the 16-bit input; eager ones an fp32 copy.
+
+    An eager norm whose weight is trained also keeps its normalised output.
+    """
+    eager = max(compute, float(stack.norm_input_bytes))
+    return compute if strategy.compiled else eager - (2.0 if frozen and eager > 4.0 else 0.0)
 
 
 def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dict[str, str]]:
@@ -311,7 +321,8 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     stack = stacks()[strategy.framework or "other"]
     workload = job.workload
     precision = workload.precision or "bf16"
-    columns = dict(model_columns(job.model, stack.gated_saved))
+    gated_saved = 2 if strategy.compiled else stack.gated_saved
+    columns = dict(model_columns(job.model, gated_saved))
     columns |= cluster_columns(job.cluster, precision, job.power_cap_watts)
     columns |= workload_columns(workload, job.model, stack)
     columns |= strategy_columns(strategy, workload, stack)
@@ -333,6 +344,7 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
         "family": device.family,
         "loss": _loss_key(strategy, stack),
         "fusion": "compiled" if compiled else "eager",
+        "lengths": "variable" if job.workload.packing is False else "fixed",
         "launch": "compiled" if compiled and framework != "xla" else stack.launch,
         "low_precision_class": _low_precision_key(precision, device.family, strategy),
         "attention_pairing": _pairing(framework, device.family),
@@ -345,7 +357,9 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
 def _loss_key(strategy: Strategy, stack: Stack) -> str:
     if strategy.chunked_loss == "fused":
         return "fused"
-    return "compiled" if strategy.compiled else "full"
+    if strategy.compiled:
+        return "compiled"
+    return "full" if stack.loss == "fused" else stack.loss
 
 
 def _low_precision_key(precision: str, family: str, strategy: Strategy) -> str:

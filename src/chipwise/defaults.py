@@ -246,10 +246,9 @@ def _recompute_choices(
 
 
 def _small_device(job: TrainingJob, strategies: tuple[Strategy, ...]) -> tuple[Strategy, ...]:
-    """For one device and an unstated optimizer: 8-bit states as the last resort."""
+    """For one device and an unstated optimizer: 8-bit states, then paged ones, as last resorts."""
     if job.cluster.num_devices > 1 or job.workload.method != "full" or job.strategy.optimizer:
         return strategies
-    last = strategies[-1].model_copy(
-        update={"optimizer": "adamw-8bit", "optimizer_in_backward": True}
-    )
-    return (*strategies, last)
+    lean = {"optimizer": "adamw-8bit", "optimizer_in_backward": True}
+    eight_bit = strategies[-1].model_copy(update=lean)
+    return (*strategies, eight_bit, eight_bit.model_copy(update={"offload_optimizer": True}))

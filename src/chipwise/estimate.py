@@ -30,6 +30,7 @@ MEMORY_PARTS = (
     "working_bytes",
     "logits_bytes",
     "gathered_weights_bytes",
+    "gathered_gradient_bytes",
     "dequantised_bytes",
     "optimizer_step_bytes",
 )

@@ -31,11 +31,12 @@ class Stack(Frozen):
     recompute: Literal["none", "if-needed", "full"]
     pipelines: bool
     interleaves: bool
+    balances_head: bool
     norm_input_bytes: Size
     gated_saved: Size
     dropout: bool
     persistent_gradients: bool
-    loss: Literal["full", "compiled", "fused"]
+    loss: Literal["full", "parallel", "compiled", "fused"]
     launch: str
     source: str
     retrieved: str

@@ -41,22 +41,23 @@ def in_flight_microbatches(
 
 
 @quantity(unit="B", source="korthikanti2022")
-def replicated_token_bytes(
-    hidden: Array,
-    layers: Array,
-    dropout_bytes: Array,
-    norm_input_bytes: Array,
-    linear_inputs_saved: Array,
-    activation_bytes: Array,
+def norm_token_bytes(
+    hidden: Array, layers: Array, dropout_bytes: Array, norm_input_bytes: Array
 ) -> Array:
-    """Saved per token by all layers for norms, dropout and linear inputs of model width. [B]
+    """Saved per token by all layers for two norms and two dropout masks each. [B]"""
+    return layers * hidden * 2 * (norm_input_bytes + dropout_bytes)
+
+
+@quantity(unit="B", source="korthikanti2022")
+def linear_input_token_bytes(
+    hidden: Array, layers: Array, linear_inputs_saved: Array, activation_bytes: Array
+) -> Array:
+    """Saved per token by all layers as inputs of the attention and feed-forward products. [B]
 
     Notes:
-        Per layer two norm inputs, two inputs of linear layers (saved only if their weights are
-        trained) and two dropout masks. Sequence parallelism divides this part over tp.
+        Two per layer, kept only as far as weights behind them are trained.
     """
-    linear_inputs = 2 * linear_inputs_saved * activation_bytes
-    return layers * hidden * (2 * norm_input_bytes + linear_inputs + 2 * dropout_bytes)
+    return layers * hidden * 2 * linear_inputs_saved * activation_bytes
 
 
 @quantity(unit="B", source="korthikanti2022")
@@ -66,6 +67,8 @@ def divided_token_bytes(
     ffn_saved_width: Array,
     ffn_output_width: Array,
     linear_inputs_saved: Array,
+    quantised_base: Array,
+    quantised_copies: Array,
     activation_bytes: Array,
 ) -> Array:
     """Saved per token by all layers for queries, keys, values and FFN widths; tp divides it. [B]
@@ -73,9 +76,11 @@ def divided_token_bytes(
     Notes:
         The attention output is kept by the flash kernel and again, as the same tensor, by the
         output projection. The input of the down projection is kept only if it is trained.
+        Products with unpacked 4- and 8-bit weights keep copies of what they produce.
     """
     ffn = ffn_saved_width + linear_inputs_saved * ffn_output_width
-    return activation_bytes * (attention_saved_width + attention_output_width + ffn)
+    copies = quantised_base * quantised_copies * (attention_saved_width + ffn_saved_width)
+    return activation_bytes * (attention_saved_width + attention_output_width + ffn + copies)
 
 
 @quantity(unit="B", source="megablocks2022")
@@ -105,27 +110,40 @@ def score_token_bytes(
 
 @quantity(unit="B", source="korthikanti2022")
 def layer_token_bytes(
-    replicated_token_bytes: Array,
+    norm_token_bytes: Array,
+    linear_input_token_bytes: Array,
     divided_token_bytes: Array,
     expert_token_bytes: Array,
     score_token_bytes: Array,
     layers: Array,
     tp: Array,
     sequence_parallel: Array,
+    gathered_input_share: Array,
     activation_overhead: Array,
 ) -> Array:
-    """Saved per token by one layer on one device without recompute. [B]"""
-    replicated = replicated_token_bytes / np.where(sequence_parallel > 0, tp, 1.0)
-    kept = replicated + divided_token_bytes / tp + expert_token_bytes
+    """Saved per token by one layer on one device without recompute. [B]
+
+    Notes:
+        Sequence parallelism divides norms and linear inputs over tp. Stacks that do not gather
+        the inputs again in the backward pass keep them whole (``gathered_input_share``).
+    """
+    split = np.where(sequence_parallel > 0, tp, 1.0)
+    inputs = linear_input_token_bytes * (1 / split + gathered_input_share * (1 - 1 / split))
+    kept = norm_token_bytes / split + inputs + divided_token_bytes / tp + expert_token_bytes
     return (activation_overhead * kept + score_token_bytes) / layers
 
 
 @quantity(unit="B", source="korthikanti2022")
 def layer_input_token_bytes(
-    hidden: Array, tp: Array, sequence_parallel: Array, activation_bytes: Array
+    hidden: Array,
+    tp: Array,
+    sequence_parallel: Array,
+    activation_bytes: Array,
+    checkpoint_copies: Array,
 ) -> Array:
     """Saved per token by one layer under full recompute: its input. [B]"""
-    return activation_bytes * hidden / np.where(sequence_parallel > 0, tp, 1.0)
+    split = np.where(sequence_parallel > 0, tp, 1.0)
+    return checkpoint_copies * activation_bytes * hidden / split
 
 
 @quantity(unit="1", source="arithmetic")

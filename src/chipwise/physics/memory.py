@@ -16,13 +16,14 @@ def loss_peak_bytes(
     activation_memory_bytes: Array,
     logits_bytes: Array,
     gathered_weights_bytes: Array,
+    gathered_gradient_bytes: Array,
     dequantised_bytes: Array,
     gradient_bytes: Array,
     gradients_persist: Array,
 ) -> Array:
     """Beside weights and optimizer states: what is alive when the backward pass starts. [B]"""
     gradients = gradients_persist * gradient_bytes
-    transient = gathered_weights_bytes + dequantised_bytes
+    transient = gathered_weights_bytes + gathered_gradient_bytes + dequantised_bytes
     return activation_memory_bytes + logits_bytes + transient + gradients
 
 
@@ -78,16 +79,28 @@ def allocated_bytes(static_bytes: Array, dynamic_bytes: Array, allocated_overhea
 
 
 @quantity(unit="B", source="pytorch-cuda-allocator")
-def reserved_bytes(
-    allocated_bytes: Array, dynamic_bytes: Array, fragmentation: Array, reserve_floor: Array
+def fragment_bytes(
+    dynamic_bytes: Array,
+    logits_bytes: Array,
+    kept_activation_bytes: Array,
+    fragmentation: Array,
+    logits_fragmentation: Array,
 ) -> Array:
-    """What the caching allocator takes from the device (max_memory_reserved). [B]
+    """Memory the caching allocator holds but cannot reuse. [B]
 
     Notes:
-        Fragments arise where blocks of changing size come and go, so they grow with the dynamic
-        part, not with the weights.
+        Fragments arise where blocks come and go, so they grow with the dynamic part, not with
+        the weights. Logits blocks of ever new sizes find no room in the cache unless freed
+        activations leave it.
     """
-    return allocated_bytes + fragmentation * dynamic_bytes + reserve_floor
+    homeless = np.maximum(0.0 * logits_bytes, logits_bytes - kept_activation_bytes)
+    return fragmentation * dynamic_bytes + logits_fragmentation * homeless
+
+
+@quantity(unit="B", source="pytorch-cuda-allocator")
+def reserved_bytes(allocated_bytes: Array, fragment_bytes: Array, reserve_floor: Array) -> Array:
+    """What the caching allocator takes from the device (max_memory_reserved). [B]"""
+    return allocated_bytes + fragment_bytes + reserve_floor
 
 
 @quantity(unit="B", source="nccl-docs")
@@ -118,11 +131,9 @@ def usable_bytes(visible_bytes: Array, context_bytes: Array, channel_bytes: Arra
 
 
 @quantity(unit="B", source="arithmetic")
-def needed_bytes(
-    allocated_bytes: Array, dynamic_bytes: Array, fragmentation: Array, squeezable_share: Array
-) -> Array:
+def needed_bytes(allocated_bytes: Array, fragment_bytes: Array, squeezable_share: Array) -> Array:
     """What must be there for the job to run: an allocator under pressure frees its cache. [B]"""
-    return allocated_bytes + (1 - squeezable_share) * fragmentation * dynamic_bytes
+    return allocated_bytes + (1 - squeezable_share) * fragment_bytes
 
 
 @quantity(unit="1", source="arithmetic")

@@ -43,14 +43,30 @@ def params_active(params_total: Array, expert_params: Array, active_expert_share
 
 
 @quantity(unit="1", source="arithmetic")
-def stage_share(layers: Array, pp: Array) -> Array:
-    """Largest share of the layers that one pipeline stage holds. [1]
+def head_layers(
+    vocab: Array,
+    hidden: Array,
+    layers: Array,
+    attention_params: Array,
+    dense_ffn_params: Array,
+    balances_head: Array,
+) -> Array:
+    """Layers the output head is worth, for stacks that balance stages by cost. [1]"""
+    layer_params = (attention_params + dense_ffn_params) / layers
+    return balances_head * vocab * hidden / np.maximum(layer_params, 1.0)
+
+
+@quantity(unit="1", source="arithmetic")
+def stage_share(layers: Array, pp: Array, head_layers: Array, stage_is_first: Array) -> Array:
+    """Share of the layers that the pipeline stage holds. [1]
 
     Notes:
-        A stage holds whole layers: ceil(layers / pp) of them on the fullest one. With more
-        stages than layers (fewer layers than devices in line) it still holds one.
+        A stage holds whole layers: ceil(layers / pp) on the fullest one, at least one. Stacks
+        that count the head as work give its stage fewer layers and the others more.
     """
-    return np.ceil(layers / pp) / layers
+    fullest = np.ceil((layers + np.where(pp > 1, head_layers, 0.0)) / pp)
+    last = np.maximum(1.0, fullest - np.where(pp > 1, np.floor(head_layers), 0.0))
+    return np.minimum(layers, np.where(stage_is_first > 0, fullest, last)) / layers
 
 
 @quantity(unit="1", source="arithmetic")

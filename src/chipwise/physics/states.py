@@ -6,6 +6,8 @@ divided over the data-parallel group comes from the sharding stage.
 
 from __future__ import annotations
 
+import numpy as np
+
 from chipwise.quantity import Array, quantity
 
 
@@ -87,11 +89,13 @@ def gradient_bytes(
     gradient_divisor: Array,
     expert_gradient_divisor: Array,
     base_trained: Array,
+    weights_on_device: Array,
     grad_bytes: Array,
 ) -> Array:
-    """Gradients of the base weights on one device. [B]"""
+    """Gradients of the base weights on one device; they go to the host with the weights. [B]"""
     dense = (stage_dense_params + stage_outer_params) / gradient_divisor
-    return base_trained * grad_bytes * (dense + stage_expert_params / expert_gradient_divisor)
+    held = base_trained * weights_on_device * grad_bytes
+    return held * (dense + stage_expert_params / expert_gradient_divisor)
 
 
 @quantity(unit="1", source="arithmetic")
@@ -127,23 +131,54 @@ def optimizer_step_bytes(
     return optimizer_params * step_copy_bytes * optimizer_on_device
 
 
-@quantity(unit="B", source="fsdp2023", assumes="a few units alive: in use and being fetched")
+@quantity(unit="1", source="fsdp2023")
+def weights_absent(shard_weights: Array, weights_on_device: Array, weight_divisor: Array) -> Array:
+    """Share of the weights a device has to fetch before use: sharded away or on the host. [1]"""
+    return 1 - weights_on_device * (1 - shard_weights * (1 - 1 / weight_divisor))
+
+
+@quantity(unit="1", source="torchtitan2024", assumes="a pipeline keeps its stage gathered")
+def units_gathered(gathered_units: Array, layers: Array, stage_share: Array, pp: Array) -> Array:
+    """Layers whose gathered weights are alive at once. [1]
+
+    Notes:
+        A stage that serves many micro-batches per step is gathered once and kept.
+    """
+    return np.where(pp > 1, layers * stage_share, np.minimum(gathered_units, layers))
+
+
+@quantity(unit="B", source="fsdp2023")
 def gathered_weights_bytes(
     stage_dense_params: Array,
     stage_expert_params: Array,
     stage_outer_params: Array,
     layers: Array,
     stage_share: Array,
-    shard_weights: Array,
-    weights_on_device: Array,
-    weight_divisor: Array,
-    gathered_units: Array,
+    units_gathered: Array,
+    weights_absent: Array,
+    gather_bytes: Array,
     compute_bytes: Array,
 ) -> Array:
-    """Unsharded weights alive while sharded or offloaded layers run, with the embedding. [B]"""
+    """Gathered weights of the layers alive at once, and of the embedding. [B]"""
     unit = (stage_dense_params + stage_expert_params) / (layers * stage_share)
-    absent = 1 - weights_on_device * (1 - shard_weights * (1 - 1 / weight_divisor))
-    return compute_bytes * (gathered_units * unit + stage_outer_params) * absent
+    return weights_absent * (
+        gather_bytes * units_gathered * unit + compute_bytes * stage_outer_params
+    )
+
+
+@quantity(unit="B", source="torchtitan2024", assumes="gradients are scattered once per step")
+def gathered_gradient_bytes(
+    stage_dense_params: Array,
+    stage_expert_params: Array,
+    shard_weights: Array,
+    weight_divisor: Array,
+    base_trained: Array,
+    pp: Array,
+    grad_bytes: Array,
+) -> Array:
+    """Unsharded gradients a pipeline stage accumulates before it scatters them. [B]"""
+    stage = (stage_dense_params + stage_expert_params) * grad_bytes * base_trained
+    return np.where(pp > 1, shard_weights * (1 - 1 / weight_divisor) * stage, 0.0)
 
 
 @quantity(unit="B", source="qlora2023")
