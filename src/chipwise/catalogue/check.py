@@ -57,10 +57,11 @@ def check_catalogue() -> list[Finding]:
     Returns:
         Findings, errors first; empty when all holds.
     """
+    if broken := list(_sources()):
+        return broken
     found = [
-        *_sources(),
-        *(finding for name in accelerator_ids() for finding in _accelerator(name)),
-        *(finding for name in system_ids() for finding in _system(name)),
+        *(finding for name in accelerator_ids() for finding in check_accelerator(name)),
+        *(finding for name in system_ids() for finding in check_system(name)),
         *_aliases(),
         *_microbenchmarks(),
     ]
@@ -89,7 +90,8 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _accelerator(name: str) -> Iterator[Finding]:
+def check_accelerator(name: str) -> Iterator[Finding]:
+    """What does not hold in one accelerator's file."""
     path = entry_path("accelerators", name) or Path(name)
     try:
         _path, table = accelerator_file(name)
@@ -219,7 +221,8 @@ def _default_node(path: Path, name: str) -> Iterator[Finding]:
     load_node(name)
 
 
-def _system(name: str) -> Iterator[Finding]:
+def check_system(name: str) -> Iterator[Finding]:
+    """What does not hold in one system's file."""
     path = entry_path("systems", name) or Path(name)
     try:
         system = load_system(name)
