@@ -52,13 +52,19 @@ def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str,
 
     Raises:
         DataFileError: the run file cannot be read.
-        UnknownNameError: the run file has a key that is no field of any command.
+        UnknownNameError: the run file has a key that is no field of any command; or a format or
+            language that there is not.
     """
     known = known_fields()
     from_environment, notes = _from_environment(environment, known)
     file = given.get("config", from_environment.get("config"))
     from_file = read_run_file(Path(str(file)), known) if file else {}
     joined = {**from_file, **from_environment, **given}
+
+    for flag in output_flags():
+        if flag.choices and str(joined.get(flag.field, flag.choices[0])) not in flag.choices:
+            listing = f"chipwise {command.name} --help"
+            raise UnknownNameError(flag.field, str(joined[flag.field]), flag.choices, listing)
 
     outputs = {flag.field for flag in output_flags()} - {"catalogue"}
     wanted = {flag.field for flag in command.flags()} | {"catalogue"}

@@ -51,6 +51,14 @@ def test_json_wins_over_format() -> None:
     assert fit({}, CHIPWISE_JSON="0").format == "table"
 
 
+@pytest.mark.parametrize("given", [{"format": "xml"}, {"lang": "fr"}])
+def test_an_unknown_format_or_language_is_refused_before_anything_runs(
+    given: dict[str, object],
+) -> None:
+    with pytest.raises(UnknownNameError):
+        fit(given)
+
+
 def test_a_catalogue_folder_reaches_the_request() -> None:
     assert fit({"catalogue": "mine"}).request == {"catalogue": "mine"}
 
