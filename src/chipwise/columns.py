@@ -263,6 +263,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "activations_on_device": float(not strategy.offload_activations),
         "gradients_persist": float(stack.persistent_gradients and not adapters),
         "gradients_freed_early": float(bool(strategy.optimizer_in_backward)),
+        "loads_whole": float(stack.loads_whole and adapters and not strategy.offload_params),
         "loss_chunks": 8.0 if strategy.chunked_loss == "yes" else 1.0,
         "tp_blocks_per_layer": 2.0,
     } | _state_columns(strategy, workload, stack, stage)
@@ -280,8 +281,8 @@ def _state_columns(
     weight = 4.0 if kept_fp32 else compute
     stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(strategy.grad_dtype or "")
     grad = stated or (float(stack.grad_bytes) if master or fp32 else compute)
-    if stage == 2 and stack.launch == "deepspeed":
-        grad = 6.0
+    if stack.launch == "deepspeed" and not stated:
+        grad = 6.0 if stage == 2 else 4.0 if workload.precision == "bf16" else 2.0
     states = _OPTIMIZER_BYTES[strategy.optimizer or "adamw"]
     if not (master or fp32) and strategy.optimizer in ("adamw", "sgd", "lion", "muon"):
         states /= 2

@@ -238,8 +238,8 @@ def _recompute_choices(
     choices: tuple[Recompute, ...] = ("none", "full")
     if stack.recompute != "if-needed":
         choices = ("full",) if stack.recompute == "full" else ("none",)
-    elif job.workload.method != "full" and strategy.shard == "zero3":
-        choices = ("full",)
+    elif job.workload.method != "full":
+        choices = ("full",) if strategy.shard == "zero3" else ("none",)
     notes.append(_("activation recompute: only if memory needs it"))
     for choice in choices:
         yield strategy.model_copy(update={"recompute": choice})

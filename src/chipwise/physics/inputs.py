@@ -100,6 +100,7 @@ _JOB = {
     "activations_on_device": ("1", "0 when kept activations live on the host"),
     "gradients_persist": ("1", "1 when gradients stay between micro-batches"),
     "gradients_freed_early": ("1", "1 when the optimizer steps inside the backward pass"),
+    "loads_whole": ("1", "1 when a checkpoint is loaded whole before it is sharded"),
     "loss_chunks": ("1", "parts in which the loss is computed"),
     "tp_blocks_per_layer": ("1", "tensor-parallel blocks per layer and direction"),
     "time_scale": ("s", "unit of time of the host norm"),

@@ -72,10 +72,37 @@ def communication_buffer_bytes(bucket_bytes: Array, dp: Array, cp: Array) -> Arr
     return np.where(dp * cp > 1, bucket_bytes, 0.0)
 
 
+@quantity(unit="B", source="lightning-fsdp")
+def load_peak_bytes(
+    weights_resident_bytes: Array,
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    shard_weights: Array,
+    loads_whole: Array,
+    weight_bytes: Array,
+) -> Array:
+    """While a checkpoint is read: resident weights, and a whole copy where the stack makes one. [B]
+
+    Notes:
+        Stacks that shard only after loading hold the unsharded stage beside its shard.
+    """
+    stage = stage_dense_params + stage_outer_params + stage_expert_params
+    return weights_resident_bytes + loads_whole * shard_weights * stage * weight_bytes
+
+
 @quantity(unit="B", source="arithmetic")
-def allocated_bytes(static_bytes: Array, dynamic_bytes: Array, allocated_overhead: Array) -> Array:
-    """Peak of live tensors (max_memory_allocated). [B]"""
-    return allocated_overhead * (static_bytes + dynamic_bytes)
+def training_peak_bytes(static_bytes: Array, dynamic_bytes: Array) -> Array:
+    """Live tensors at the fullest moment of a step. [B]"""
+    return static_bytes + dynamic_bytes
+
+
+@quantity(unit="B", source="arithmetic")
+def allocated_bytes(
+    training_peak_bytes: Array, load_peak_bytes: Array, allocated_overhead: Array
+) -> Array:
+    """Peak of live tensors (max_memory_allocated) over the run. [B]"""
+    return allocated_overhead * np.maximum(training_peak_bytes, load_peak_bytes)
 
 
 @quantity(unit="B", source="pytorch-cuda-allocator")
