@@ -230,9 +230,9 @@ def _groups(
 def _num_dense(row: _Row, layers: int) -> int:
     """Layers with a dense block: the leading ones, or every n-th (``every2``)."""
     text = row.cells["first_dense_layers"].lower()
-    if text.startswith("every"):
-        every = text.removeprefix("every")
-        return layers // int(every) if every.isdecimal() and int(every) else 0
+    every = text.removeprefix("every")
+    if every != text and every.isdecimal() and 0 < int(every) <= layers:
+        return layers // int(every)
     return min(row["first_dense_layers"], layers)
 
 

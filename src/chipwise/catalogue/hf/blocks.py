@@ -77,15 +77,16 @@ class Sizes(NamedTuple):
     head_dim: int
 
 
-def sizes(f: Fields, **defaults: int) -> Sizes:
+def sizes(f: Fields, *, layers: int = 0, **defaults: int) -> Sizes:
     """Width, depth and heads under their usual names.
 
     Args:
         f: the configuration.
+        layers: depth where the configuration states it in another way.
         defaults: what the family's own class assumes for absent fields, by field name.
     """
     hidden = f.size("hidden_size", default=defaults.get("hidden_size"), least=1)
-    layers = f.layers("num_hidden_layers")
+    layers = layers or f.layers("num_hidden_layers")
     heads = f.size("num_attention_heads", default=defaults.get("num_attention_heads"), least=1)
     kv_heads = f.size(
         "num_key_value_heads", default=defaults.get("num_key_value_heads", heads), least=1

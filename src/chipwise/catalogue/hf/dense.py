@@ -106,8 +106,7 @@ def llama(f: Fields, id: str) -> ModelSpec:
 def mistral(f: Fields, id: str) -> ModelSpec:
     """Mistral: all layers slide when a window is given."""
     f.expect("attention_bias", False)
-    window = f.size("sliding_window", default=0)
-    return gated_decoder(f, id, window=window, slides=lambda index: True)
+    return gated_decoder(f, id, window=f.window(4096), slides=lambda index: True)
 
 
 def qwen2(f: Fields, id: str) -> ModelSpec:
@@ -141,7 +140,7 @@ def qwen3(f: Fields, id: str) -> ModelSpec:
 def _qwen_window(f: Fields) -> tuple[int, Callable[[int], bool]]:
     """Layers from ``max_window_layers`` on slide, if ``use_sliding_window`` says so."""
     on = f.flag("use_sliding_window")
-    window = f.size("sliding_window", default=0) if on else 0
+    window = f.window(4096) if on else 0
     f.ignore("sliding_window")
     first = f.size("max_window_layers", default=28)
     return window, lambda index: index >= first
@@ -164,7 +163,7 @@ def gemma2(f: Fields, id: str) -> ModelSpec:
         bias=_everywhere(f, "attention_bias"),
         norms=4,
         tied=True,
-        window=f.size("sliding_window", default=4096),
+        window=f.window(4096),
         slides=lambda index: index % 2 == 0,
         defaults={"head_dim": 256},
     )
@@ -185,7 +184,7 @@ def gemma3(f: Fields, id: str) -> ModelSpec:
         norms=4,
         qk_norm=_per_head,
         tied=True,
-        window=f.size("sliding_window", default=4096),
+        window=f.window(4096),
         slides=lambda index: (index + 1) % every != 0,
         defaults={"head_dim": 256, "num_attention_heads": 8, "num_key_value_heads": 4},
         vocab=f.size("vocab_size", default=262208, least=1),
@@ -196,8 +195,7 @@ def phi3(f: Fields, id: str) -> ModelSpec:
     """Phi 3 and 4: fused matrices, the same sizes as Llama's."""
     f.expect("attention_bias", False)
     f.ignore("original_max_position_embeddings", "embd_pdrop")
-    window = f.size("sliding_window", default=0)
-    return gated_decoder(f, id, window=window, slides=lambda index: True)
+    return gated_decoder(f, id, window=f.window(), slides=lambda index: True)
 
 
 def olmo(f: Fields, id: str) -> ModelSpec:
@@ -212,7 +210,7 @@ def olmo2(f: Fields, id: str) -> ModelSpec:
         id,
         bias=_everywhere(f, "attention_bias"),
         qk_norm=_all_heads,
-        window=f.size("sliding_window", default=0),
+        window=f.window(4096 if f.family == "olmo3" else 0),
         slides=lambda index: (index + 1) % 4 != 0,
     )
 
@@ -260,7 +258,7 @@ def cohere(f: Fields, id: str) -> ModelSpec:
         norms=1,
         qk_norm=_all_heads if on else lambda s: 0,
         tied=True,
-        window=f.size("sliding_window", default=0),
+        window=f.window(4096 if f.family == "cohere2" else 0),
         slides=lambda index: (index + 1) % every != 0,
     )
 
@@ -286,7 +284,7 @@ def starcoder2(f: Fields, id: str) -> ModelSpec:
     hidden = f.size("hidden_size", least=1)
     f.expect("norm_type", "layer_norm")
     f.expect("mlp_type", "default")
-    window = f.size("sliding_window", default=0)
+    window = f.window()
     return gated_decoder(
         f,
         id,
@@ -333,13 +331,15 @@ def ernie(f: Fields, id: str) -> ModelSpec:
 
 
 def exaone4(f: Fields, id: str) -> ModelSpec:
-    """EXAONE 4: norms behind the blocks and on queries and keys, hybrid windows."""
-    f.ignore("sliding_window_pattern")
-    kinds = f.sequence("layer_types")
-    window = f.size("sliding_window", default=0)
-    if window and not kinds:
-        raise f.missing("layer_types")
-    return gated_decoder(f, id, qk_norm=_per_head, window=window)
+    """EXAONE 4: norms behind the blocks and on queries and keys; one full layer in four."""
+    every = f.size("sliding_window_pattern", default=4, least=1)
+    return gated_decoder(
+        f,
+        id,
+        qk_norm=_per_head,
+        window=f.window(4096),
+        slides=lambda index: (index + 1) % every != 0,
+    )
 
 
 def arcee(f: Fields, id: str) -> ModelSpec:

@@ -126,6 +126,20 @@ class Fields:
             )
         return value
 
+    def window(self, default: int = 0) -> int:
+        """``sliding_window`` in tokens: 0 where it is ``null``, the class's own where absent."""
+        self._read.add("sliding_window")
+        if "sliding_window" in self._config and self._config["sliding_window"] is None:
+            return 0
+        return self.size("sliding_window", default=default)
+
+    def rank(self, name: str) -> int:
+        """A low rank that may be ``null`` (0: one full matrix) but must be stated."""
+        self._read.add(name)
+        if name in self._config and self._config[name] is None:
+            return 0
+        return self.size(name)
+
     def flag(self, name: str, default: bool = False) -> bool:
         """A truth value (0 and 1 are accepted)."""
         value = self._first((name,))

@@ -84,7 +84,9 @@ def _delta_net(f: Fields, hidden: int) -> AttentionSpec:
 
 def nemotron_h(f: Fields, id: str) -> ModelSpec:
     """Nemotron-H and Nemotron 3: each layer is one of Mamba-2, attention, experts or MLP."""
-    s = sizes(f, head_dim=128)
+    listed = 0 if "num_hidden_layers" in f else len(f.sequence("layers_block_type"))
+    s = sizes(f, layers=listed, head_dim=128)
+    f.ignore("mtp_layers_block_type")
     f.ignore("num_logits_to_keep", "time_step_limit", "time_step_floor", "time_step_max")
     f.ignore("time_step_min", "time_step_rank", "use_mamba_kernels", "residual_in_fp32")
     f.ignore("chunk_size", "mamba_hidden_act", "mlp_hidden_act", "expand", "attention_head_dim")
@@ -107,7 +109,7 @@ def nemotron_h(f: Fields, id: str) -> ModelSpec:
 def _pattern(f: Fields, layers: int, known: set[str]) -> str:
     pattern = f.text("hybrid_override_pattern")
     if not pattern:
-        names = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+        names = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E", LINEAR: "M", FULL: "*"}
         kinds = f.per_layer("layers_block_type", layers)
         pattern = "".join(names.get(str(kind), "?") for kind in kinds)
     f.ignore("layers_block_type")
@@ -185,7 +187,7 @@ def gemma4(f: Fields, id: str) -> ModelSpec:
 
     kinds = {
         FULL: block(wide, groups if shared else s.kv_heads, 0, shared),
-        SLIDING: block(s.head_dim, s.kv_heads, f.size("sliding_window", default=512), False),
+        SLIDING: block(s.head_dim, s.kv_heads, f.window(512), False),
     }
     width = f.size("intermediate_size", least=1)
     f.ignore("top_k_experts", "moe_intermediate_size", "num_experts", "expert_intermediate_size")
@@ -284,7 +286,7 @@ def step(f: Fields, id: str) -> ModelSpec:
 
     kinds = {
         FULL: block(s.heads, s.kv_heads, s.head_dim, 0),
-        SLIDING: block(more, groups, width, f.size("sliding_window", default=512)),
+        SLIDING: block(more, groups, width, f.window(512)),
     }
     dense = FeedForwardSpec(hidden=f.size("intermediate_size", least=1), bias=f.flag("mlp_bias"))
     shared = f.size("share_expert_dim", "share_expert_dims", default=1280)

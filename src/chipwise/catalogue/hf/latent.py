@@ -48,7 +48,7 @@ def _routed(index: int, first: int, every: int, kinds: list[object]) -> bool:
 
 def _latent_attention(f: Fields, hidden: int) -> AttentionSpec:
     heads = f.size("num_attention_heads", least=1)
-    q_rank, kv_rank = f.size("q_lora_rank", default=0), f.size("kv_lora_rank", least=1)
+    q_rank, kv_rank = f.rank("q_lora_rank"), f.size("kv_lora_rank", least=1)
     nope, rope = f.size("qk_nope_head_dim", least=1), f.size("qk_rope_head_dim")
     value = f.size("v_head_dim", least=1)
     on = f.flag("attention_bias")

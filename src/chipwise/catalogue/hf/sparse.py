@@ -73,7 +73,7 @@ def mixtral(f: Fields, id: str) -> ModelSpec:
     """Mixtral: every layer routes, no shared expert."""
     s = sizes(f)
     block = experts(f, f.size("num_local_experts", least=1), f.size("intermediate_size", least=1))
-    window = f.size("sliding_window", default=0)
+    window = f.window()
     layers = [Layer(_heads(s, window=window), block, 2 * s.hidden)] * s.layers
     return _finish(f, id, s, layers)
 
@@ -91,7 +91,7 @@ def qwen_moe(f: Fields, id: str) -> ModelSpec:
         "max_window_layers",
         "shared_expert_intermediate_size",
     )
-    window = f.size("sliding_window", default=0) if f.flag("use_sliding_window") else 0
+    window = f.window(4096) if f.flag("use_sliding_window") else 0
     first = f.size("max_window_layers", default=28)
     shared = f.size("shared_expert_intermediate_size", default=0) if second else 0
     sparse = experts(
@@ -120,7 +120,7 @@ def phimoe(f: Fields, id: str) -> ModelSpec:
     """Phi 3.5 MoE: LayerNorm with shift, biased attention and head."""
     s = sizes(f)
     on = f.flag("attention_bias")
-    window = f.size("sliding_window", default=0)
+    window = f.window()
     block = experts(f, f.size("num_local_experts", least=1), f.size("intermediate_size", least=1))
     layers = [Layer(_heads(s, bias=(on, on, on), window=window), block, 4 * s.hidden)] * s.layers
     return _finish(f, id, s, layers, norm=2 * s.hidden, head_bias=f.flag("lm_head_bias"))
@@ -130,7 +130,7 @@ def gpt_oss(f: Fields, id: str) -> ModelSpec:
     """gpt-oss: biases everywhere, one learned sink for each head, every other layer slides."""
     s = sizes(f, head_dim=64)
     on = f.flag("attention_bias", True)
-    window = f.size("sliding_window", default=128)
+    window = f.window(128)
     block = experts(
         f,
         f.size("num_local_experts", "num_experts", least=1),
