@@ -200,7 +200,7 @@ class Model(Mapping[str, Quantity]):
                 a quantity replaces it: a measured value wins over a computed one.
             targets: names wanted; all quantities when None.
             keep_all: also return every intermediate (for explanations); otherwise intermediates
-                are dropped as soon as nothing else needs them, which keeps large chunks in cache.
+                are dropped as soon as nothing else needs them, and their memory is used again.
 
         Returns:
             Values by name, in the shapes that broadcasting gives.
@@ -214,7 +214,7 @@ class Model(Mapping[str, Quantity]):
             values[step.name] = step.function(*[values[need] for need in step.needs])
             for need in () if keep_all else step.needs:
                 if last_user.get(need) == step.name:
-                    del values[need]
+                    values.pop(need, None)
         if keep_all:
             wanted = (*(step.name for step in steps), *wanted)
         return {name: values[name] for name in wanted}
