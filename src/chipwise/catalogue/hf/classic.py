@@ -99,13 +99,15 @@ def gpt_bigcode(f: Fields, id: str) -> ModelSpec:
     f.ignore("max_sequence_length", "max_batch_size", "validate_runner_input", "pad_key_length")
     hidden, context = f.size("n_embd", least=1), f.size("n_positions", least=1)
     heads = f.size("n_head", least=1)
+    kv_heads = 1 if f.flag("multi_query", True) else heads
+    f.expect("num_key_value_heads", kv_heads)
     return _stack(
         f,
         id,
         hidden=hidden,
         layers=f.layers("n_layer"),
         heads=heads,
-        kv_heads=1 if f.flag("multi_query", True) else heads,
+        kv_heads=kv_heads,
         ffn=f.size("n_inner", default=4 * hidden),
         norms=2,
         tied=True,

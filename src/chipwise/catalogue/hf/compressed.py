@@ -14,6 +14,13 @@ from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.hf.sparse import experts
 from chipwise.spec.model import AttentionSpec, ModelSpec
 
+_RATIOS = {
+    "sliding_attention": 0,
+    "compressed_sparse_attention": 4,
+    "heavily_compressed_attention": 128,
+}
+"""Tokens that one cache entry stands for, by kind of layer; 0: no compression."""
+
 
 def deepseek_v4(f: Fields, id: str) -> ModelSpec:
     """DeepSeek V4 Flash and Pro; hash routing in the first layers has no correction bias."""
@@ -22,13 +29,20 @@ def deepseek_v4(f: Fields, id: str) -> ModelSpec:
     f.expect("attention_bias", False)
     f.expect("mlp_bias", False)
     f.ignore("index_topk", "hc_sinkhorn_iters", "compress_rope_theta", "topk_method")
-    ratios = f.per_layer("compress_ratios", num_layers)
+    f.expect("compress_rates", {name: ratio for name, ratio in _RATIOS.items() if ratio})
+    ratios = f.per_layer("compress_ratios", num_layers) or [
+        _RATIOS.get(str(kind)) for kind in f.per_layer("layer_types", num_layers)
+    ]
+    f.ignore("layer_types")
     if not ratios:
-        raise f.bad("compress_ratios", "", "0, 4, 128")
+        raise f.missing("compress_ratios")
     blocks = {ratio: _attention(f, hidden, ratio) for ratio in (0, 4, 128)}
     width = f.size("moe_intermediate_size", least=1)
     count, shared = f.size("n_routed_experts", least=1), f.size("n_shared_experts", default=1)
     hashed = f.size("num_hash_layers", default=0)
+    kinds = f.per_layer("mlp_layer_types", num_layers) or [
+        "hash_moe" if index < hashed else "moe" for index in range(num_layers)
+    ]
     routed = {
         bias: experts(f, count, width, shared=shared * width, router_bias=bias)
         for bias in (False, True)
@@ -36,11 +50,11 @@ def deepseek_v4(f: Fields, id: str) -> ModelSpec:
     streams = f.size("hc_mult", default=4, least=1)
     mixing = (2 + streams) * streams * (streams * hidden + 1) + 3
     layers = []
-    for index, ratio in enumerate(ratios):
+    for kind, ratio in zip(kinds, ratios, strict=True):
         if ratio not in (0, 4, 128):
             raise f.bad("compress_ratios", ratio, "0, 4, 128")
         layers.append(
-            Layer(blocks[ratio], routed[index >= hashed], 2 * hidden, extra_params=2 * mixing)
+            Layer(blocks[ratio], routed[kind != "hash_moe"], 2 * hidden, extra_params=2 * mixing)
         )
     return model(
         f,

@@ -29,7 +29,8 @@ summary_first_dropout
 dropout dropout_rate hidden_dropout layerdrop classifier_dropout_prob hidden_dropout_prob
 attention_probs_dropout_prob
 
-hidden_act hidden_activation activation_function activation swiglu_limit
+hidden_act hidden_activation activation_function activation swiglu_limit swiglu_limits
+swiglu_limits_shared swiglu_alpha
 attn_logit_softcapping final_logit_softcapping attention_value_scale query_pre_attn_scalar
 logit_scale scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn
 scale_attention_softmax_in_fp32 attention_softmax_in_fp32 softmax_in_fp32
@@ -60,7 +61,8 @@ norm_topk_prob routed_scaling_factor scoring_func router_z_loss_coef moe_router_
 moe_jitter_eps moe_normalize_expert_weights uniform_expert_assignment
 
 num_nextn_predict_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings num_mtp_modules
-mtp_transformer_layers use_mtp mtp_loss_scaling_factor
+mtp_transformer_layers use_mtp mtp_loss_scaling_factor mtp_layer_types mtp_mlp_layer_types
+mtp_layers_block_type
 """
 HARMLESS = frozenset(_HARMLESS_NAMES.split())
 """Fields that change no tensor of the decoder: numerics, rotary positions, tokens, training,
@@ -193,6 +195,20 @@ class Fields:
         if not isinstance(value, Mapping):
             raise self.bad(name, value, _("must be an object"))
         return Fields(value, self.family)
+
+    def layer_overrides(self, name: str, layers: int, *allowed: str) -> dict[int, Fields]:
+        """An object that maps layer numbers to sizes of that layer which differ from the rest."""
+        found: dict[int, Fields] = {}
+        inner = self.nested(name)
+        for key in inner._config:
+            if not key.isdecimal() or int(key) >= layers:
+                raise self.bad(
+                    name, key, _("must name layers from 0 to {last}").format(last=layers - 1)
+                )
+            found[int(key)] = inner.nested(key)
+            if unknown := set(found[int(key)]._config) - set(allowed):
+                raise self.bad(name, min(unknown), _("is not known to chipwise"))
+        return found
 
     def ignore(self, *names: str) -> None:
         """Mark fields as harmless for this family."""

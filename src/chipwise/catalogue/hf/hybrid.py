@@ -7,10 +7,12 @@ of their state in heads and widths. Layouts follow the public classes [transform
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from chipwise.catalogue.hf.blocks import FULL, SLIDING, Layer, Sizes, attention, model, sizes
 from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.hf.sparse import experts
+from chipwise.i18n import _
 from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec
 
 LINEAR = "linear_attention"
@@ -47,7 +49,7 @@ def qwen_hybrid(f: Fields, id: str) -> ModelSpec:
 def _qwen_feed_forward(f: Fields, layers: int) -> list[FeedForwardSpec]:
     dense = FeedForwardSpec(hidden=f.size("intermediate_size", default=0))
     plain, step = f.indices("mlp_only_layers"), f.size("decoder_sparse_step", default=1, least=1)
-    count = f.size("num_experts", default=0)
+    count = f.size("num_experts", "num_local_experts", default=0)
     if not count:
         return [dense] * layers
     shared = f.size("shared_expert_intermediate_size", default=0)
@@ -143,7 +145,7 @@ def _mamba(f: Fields, hidden: int) -> AttentionSpec:
 
 
 def _ungated_experts(f: Fields) -> FeedForwardSpec | None:
-    count = f.size("n_routed_experts", default=0)
+    count = f.size("n_routed_experts", "num_local_experts", default=0)
     width = f.size("moe_intermediate_size", default=0)
     shared = f.size("moe_shared_expert_intermediate_size", default=0)
     latent = f.size("moe_latent_size", default=0)
@@ -169,26 +171,7 @@ def gemma4(f: Fields, id: str) -> ModelSpec:
     f.expect("num_kv_shared_layers", 0)
     f.expect("use_double_wide_mlp", False)
     f.ignore("vocab_size_per_layer_input", "use_bidirectional_attention")
-    on = f.flag("attention_bias")
-    wide = f.size("global_head_dim", default=512, least=1)
-    groups = f.size("num_global_key_value_heads", default=s.kv_heads, least=1)
-    shared = f.flag("attention_k_eq_v")
-
-    def block(width: int, kv_heads: int, window: int, keys_only: bool) -> AttentionSpec:
-        return attention(
-            heads=s.heads,
-            kv_heads=kv_heads,
-            head_dim=width,
-            bias=(on, on, on),
-            window=window,
-            qk_norm=2 * width,
-            shared_kv=keys_only,
-        )
-
-    kinds = {
-        FULL: block(wide, groups if shared else s.kv_heads, 0, shared),
-        SLIDING: block(s.head_dim, s.kv_heads, f.window(512), False),
-    }
+    attentions = _gemma4_attention(f, s)
     width = f.size("intermediate_size", least=1)
     f.ignore("top_k_experts", "moe_intermediate_size", "num_experts", "expert_intermediate_size")
     routed = f.flag("enable_moe_block")
@@ -206,11 +189,46 @@ def gemma4(f: Fields, id: str) -> ModelSpec:
             ),
             7,
         )
-    types = f.per_layer("layer_types", s.layers) or [
+    layers = [Layer(block, feed_forward, norms * s.hidden) for block in attentions]
+    return _finish(f, id, s, layers, tied=True)
+
+
+def _gemma4_attention(f: Fields, s: Sizes) -> list[AttentionSpec]:
+    """The attention of each layer; saved configurations list full layers as overrides."""
+    on, keys_only = f.flag("attention_bias"), f.flag("attention_k_eq_v")
+    overrides = f.layer_overrides("per_layer_config", s.layers, "head_dim", "num_key_value_heads")
+    wide = f.size("global_head_dim", default=s.head_dim if overrides else 512, least=1)
+    groups = f.size("num_global_key_value_heads", default=s.kv_heads, least=1)
+    window = f.window(512)
+
+    @cache
+    def block(kind: str, width: int, kv_heads: int) -> AttentionSpec:
+        return attention(
+            heads=s.heads,
+            kv_heads=kv_heads,
+            head_dim=width,
+            bias=(on, on, on),
+            window=window if kind == SLIDING else 0,
+            qk_norm=2 * width,
+            shared_kv=keys_only and kind == FULL,
+        )
+
+    kinds = f.per_layer("layer_types", s.layers) or [
         SLIDING if (index + 1) % 6 and index + 1 < s.layers else FULL for index in range(s.layers)
     ]
-    layers = [Layer(_choose(f, kind, kinds), feed_forward, norms * s.hidden) for kind in types]
-    return _finish(f, id, s, layers, tied=True)
+    blocks = []
+    for index, kind in enumerate(kinds):
+        if kind not in (FULL, SLIDING):
+            raise f.bad("layer_types", kind, f"{FULL}, {SLIDING}")
+        full = kind == FULL
+        width, kv_heads = (
+            (wide, groups if keys_only else s.kv_heads) if full else (s.head_dim, s.kv_heads)
+        )
+        if own := overrides.get(index):
+            width = own.size("head_dim", default=width, least=1)
+            kv_heads = own.size("num_key_value_heads", default=kv_heads, least=1)
+        blocks.append(block(str(kind), width, kv_heads))
+    return blocks
 
 
 def mimo_v2(f: Fields, id: str) -> ModelSpec:
@@ -246,12 +264,15 @@ def mimo_v2(f: Fields, id: str) -> ModelSpec:
     width = f.size("moe_intermediate_size", least=1)
     sparse = experts(
         f,
-        f.size("n_routed_experts", least=1),
+        f.size("n_routed_experts", "num_local_experts", least=1),
         width,
         shared=f.size("n_shared_experts", default=0) * width,
         router_bias=True,
     )
-    routed = f.per_layer("moe_layer_freq", s.layers)
+    routed = f.per_layer("moe_layer_freq", s.layers) or [
+        kind == "sparse" for kind in f.per_layer("mlp_layer_types", s.layers)
+    ]
+    f.ignore("mlp_layer_types")
     if not pattern or not routed:
         raise f.bad("hybrid_layer_pattern", "", "0, 1")
     layers = [
@@ -299,10 +320,18 @@ def step(f: Fields, id: str) -> ModelSpec:
         router_bias=f.flag("use_moe_router_bias", True),
     )
     first = f.size("first_k_dense_replace", default=3)
+    routed = [kind == "sparse" for kind in f.per_layer("mlp_layer_types", s.layers)] or [
+        index >= first for index in range(s.layers)
+    ]
     types = f.per_layer("layer_types", s.layers) or [FULL] * s.layers
+    for index, own in f.layer_overrides(
+        "per_layer_config", s.layers, "num_attention_heads"
+    ).items():
+        if own.size("num_attention_heads", default=more) != (more, s.heads)[types[index] == FULL]:
+            raise f.bad("per_layer_config", index, _("differs from num_sliding_attention_heads"))
     layers = [
-        Layer(_choose(f, kind, kinds), dense if index < first else sparse, 2 * s.hidden)
-        for index, kind in enumerate(types)
+        Layer(_choose(f, kind, kinds), sparse if moe else dense, 2 * s.hidden)
+        for kind, moe in zip(types, routed, strict=True)
     ]
     return _finish(f, id, s, layers)
 

@@ -84,7 +84,7 @@ def _indexer(f: Fields, hidden: int, q_rank: int) -> int:
 def _mixture(f: Fields) -> FeedForwardSpec:
     width = f.size("moe_intermediate_size", default=0)
     method = f.text("topk_method", "" if f.family == "deepseek_v2" else "noaux_tc")
-    count = f.size("n_routed_experts", default=0)
+    count = f.size("n_routed_experts", "num_local_experts", default=0)
     if not count:
         return FeedForwardSpec(hidden=f.size("intermediate_size", least=1))
     return experts(

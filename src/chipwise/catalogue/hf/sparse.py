@@ -96,7 +96,7 @@ def qwen_moe(f: Fields, id: str) -> ModelSpec:
     shared = f.size("shared_expert_intermediate_size", default=0) if second else 0
     sparse = experts(
         f,
-        f.size("num_experts", least=1),
+        f.size("num_experts", "num_local_experts", least=1),
         f.size("moe_intermediate_size", least=1),
         shared=shared,
         shared_gate=shared > 0,
@@ -156,7 +156,7 @@ def glm4_moe(f: Fields, id: str) -> ModelSpec:
     width = f.size("moe_intermediate_size", least=1)
     sparse = experts(
         f,
-        f.size("n_routed_experts", least=1),
+        f.size("n_routed_experts", "num_local_experts", least=1),
         width,
         shared=f.size("n_shared_experts", default=1) * width,
         router_bias=True,
@@ -175,7 +175,7 @@ def deepseek_v1(f: Fields, id: str) -> ModelSpec:
     width = f.size("moe_intermediate_size", least=1)
     sparse = experts(
         f,
-        f.size("n_routed_experts", least=1),
+        f.size("n_routed_experts", "num_local_experts", least=1),
         width,
         shared=f.size("n_shared_experts", default=0) * width,
     )
@@ -232,6 +232,8 @@ def dbrx(f: Fields, id: str) -> ModelSpec:
     """DBRX: norms without shift, settings in nested objects."""
     hidden, heads = f.size("d_model", least=1), f.size("n_heads", least=1)
     inner, ffn = f.nested("attn_config"), f.nested("ffn_config")
+    ffn.expect("hidden_size", hidden)
+    f.expect("num_key_value_heads", inner.size("kv_n_heads", default=heads, least=1))
     kv_heads = inner.size("kv_n_heads", default=heads, least=1)
     inner.ignore("attn_pdrop")
     ffn.ignore("ffn_act_fn")
@@ -253,7 +255,9 @@ def olmoe(f: Fields, id: str) -> ModelSpec:
     """OLMoE: norms over all query and all key heads."""
     s = sizes(f)
     on = f.flag("attention_bias")
-    block = experts(f, f.size("num_experts", least=1), f.size("intermediate_size", least=1))
+    block = experts(
+        f, f.size("num_experts", "num_local_experts", least=1), f.size("intermediate_size", least=1)
+    )
     qk_norm = (s.heads + s.kv_heads) * s.head_dim
     heads = _heads(s, bias=(on, on, on), qk_norm=qk_norm)
     return _finish(f, id, s, [Layer(heads, block, 2 * s.hidden)] * s.layers)
@@ -275,7 +279,9 @@ def grok(f: Fields, id: str) -> ModelSpec:
     s = sizes(f)
     f.ignore("attn_output_multiplier", "embedding_multiplier_scale", "output_multiplier_scale")
     f.ignore("max_attn_value")
-    block = experts(f, f.size("num_experts", least=1), f.size("intermediate_size", least=1))
+    block = experts(
+        f, f.size("num_experts", "num_local_experts", least=1), f.size("intermediate_size", least=1)
+    )
     return _finish(f, id, s, [Layer(_heads(s), block, 4 * s.hidden)] * s.layers, tied=True)
 
 
