@@ -116,7 +116,7 @@ def windows(
         return [window if default(index) else 0 for index in range(layers)]
     for kind in kinds:
         if kind not in (FULL, SLIDING):
-            raise f.bad("layer_types", kind, f"{FULL}, {SLIDING}")
+            raise f.not_one_of("layer_types", kind, (FULL, SLIDING))
     return [window if kind == SLIDING else 0 for kind in kinds]
 
 

@@ -52,7 +52,7 @@ def deepseek_v4(f: Fields, id: str) -> ModelSpec:
     layers = []
     for kind, ratio in zip(kinds, ratios, strict=True):
         if ratio not in (0, 4, 128):
-            raise f.bad("compress_ratios", ratio, "0, 4, 128")
+            raise f.not_one_of("compress_ratios", ratio, (0, 4, 128))
         layers.append(
             Layer(blocks[ratio], routed[kind != "hash_moe"], 2 * hidden, extra_params=2 * mixing)
         )

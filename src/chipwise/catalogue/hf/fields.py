@@ -8,7 +8,7 @@ model is refused, because an unread field may change a shape.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from chipwise.errors import DataFileError
 from chipwise.i18n import _
@@ -261,6 +261,11 @@ class Fields:
             ),
             name=name,
         )
+
+    def not_one_of(self, name: str, value: object, allowed: Iterable[object]) -> DataFileError:
+        """The error for a value outside a closed list."""
+        shown = ", ".join(str(entry) for entry in allowed)
+        return self.bad(name, value, _("must be one of {allowed}").format(allowed=shown))
 
     def bad(self, name: str, value: object, reason: str) -> DataFileError:
         """The error for a field whose value cannot be right."""

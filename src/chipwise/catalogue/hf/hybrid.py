@@ -116,7 +116,9 @@ def _pattern(f: Fields, layers: int, known: set[str]) -> str:
         pattern = "".join(names.get(str(kind), "?") for kind in kinds)
     f.ignore("layers_block_type")
     if len(pattern) != layers or not set(pattern) <= known:
-        raise f.bad("hybrid_override_pattern", pattern, f"{layers} × {''.join(sorted(known))}")
+        text = _("must be {layers} letters of {known}")
+        reason = text.format(layers=layers, known=" ".join(sorted(known)))
+        raise f.bad("hybrid_override_pattern", pattern, reason)
     return pattern
 
 
@@ -219,7 +221,7 @@ def _gemma4_attention(f: Fields, s: Sizes) -> list[AttentionSpec]:
     blocks = []
     for index, kind in enumerate(kinds):
         if kind not in (FULL, SLIDING):
-            raise f.bad("layer_types", kind, f"{FULL}, {SLIDING}")
+            raise f.not_one_of("layer_types", kind, (FULL, SLIDING))
         full = kind == FULL
         width, kv_heads = (
             (wide, groups if keys_only else s.kv_heads) if full else (s.head_dim, s.kv_heads)
@@ -274,7 +276,7 @@ def mimo_v2(f: Fields, id: str) -> ModelSpec:
     ]
     f.ignore("mlp_layer_types")
     if not pattern or not routed:
-        raise f.bad("hybrid_layer_pattern", "", "0, 1")
+        raise f.missing("hybrid_layer_pattern")
     layers = [
         Layer(sliding if slides else full, sparse if moe else dense, 2 * s.hidden)
         for slides, moe in zip(pattern, routed, strict=True)
@@ -370,7 +372,7 @@ def minimax(f: Fields, id: str) -> ModelSpec:
 
 def _choose(f: Fields, kind: object, blocks: dict[str, AttentionSpec]) -> AttentionSpec:
     if kind not in blocks:
-        raise f.bad("layer_types", kind, ", ".join(blocks))
+        raise f.not_one_of("layer_types", kind, blocks)
     return blocks[str(kind)]
 
 
