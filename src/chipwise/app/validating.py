@@ -1,0 +1,121 @@
+"""Use case: predictions against published or own measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, cast
+
+from chipwise.app.documents import (
+    Assumption,
+    PredictedRow,
+    SkippedRow,
+    ValidateConstant,
+    ValidateDocument,
+    ValidateSummary,
+    Verdict,
+)
+from chipwise.app.requests import ValidateRequest
+from chipwise.catalogue.load import use_catalogue
+from chipwise.errors import UsageError
+from chipwise.i18n import _
+from chipwise.validation.report import BUNDLED, Report, validate_training
+from chipwise.validation.score import Scored
+from chipwise.validation.table import read_rows
+
+
+def validate(request: ValidateRequest) -> ValidateDocument:
+    """Predict every row of a measurement file and compare.
+
+    Raises:
+        DataFileError: a file cannot be read or is no measurement file.
+        UsageError: the kind contradicts the file, or a source does not occur.
+    """
+    use_catalogue(Path(request.catalogue) if request.catalogue else None)
+    file = Path(request.file) if request.file else None
+    kind = request.kind or "training"
+    if file is not None:
+        _rows, found = read_rows(file)
+        if request.kind not in (None, found):
+            raise UsageError(
+                "kind-contradicts-file",
+                _("{file} holds {found} measurements, not {kind}").format(
+                    file=file, found=found, kind=request.kind
+                ),
+            )
+        kind = cast(Literal["training", "inference"], found)
+    if kind == "inference":
+        return _inference(request, file or BUNDLED / "inference.csv")
+    report = validate_training(
+        file,
+        leave_one_source_out=request.leave_one_source_out,
+        only_source=request.only_source,
+        observed=Path(request.observed) if request.observed else None,
+    )
+    return _document(request, report)
+
+
+def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
+    rows = [_row(row) for row in report.rows]
+    skipped = [SkippedRow(id=name, skipped=why) for name, why in report.skipped.items()]
+    return ValidateDocument(
+        inputs=request.model_dump(exclude_none=True),
+        assumptions=_shift_words(report),
+        kind="training",
+        n_rows=report.num_rows,
+        n_predicted=len(rows),
+        n_skipped=len(skipped),
+        summary=tuple(
+            ValidateSummary(**{name: getattr(one, name) for name in ValidateSummary.model_fields})
+            for one in report.summary
+        ),
+        constants=tuple(
+            ValidateConstant(
+                name=constant.label,
+                value=constant.value,
+                unit=constant.unit,
+                spread=constant.spread,
+                fitted_to=constant.fitted_to,
+            )
+            for constant in report.constants.constants
+            if constant.fitted_to
+        ),
+        rows=(*rows, *skipped),
+    )
+
+
+def _row(row: Scored) -> PredictedRow:
+    verdict = cast(Verdict, row.verdict)
+    if row.metric == "oom":
+        return PredictedRow(
+            id=row.id,
+            metric=row.metric,
+            predicted=row.verdict,
+            measured="does not fit",
+            verdict=verdict,
+        )
+    return PredictedRow(
+        id=row.id,
+        metric=row.metric,
+        predicted=row.predicted,
+        low=row.low,
+        high=row.high,
+        measured=row.measured,
+        error=row.error,
+        verdict=verdict,
+    )
+
+
+def _shift_words(report: Report) -> tuple[Assumption, ...]:
+    shift = report.shift
+    if shift is None or shift.tells_nothing:
+        return ()
+    text = _("observed runs moved step times by {time:+.1%} and memory by {memory:+.1%}").format(
+        time=shift.time, memory=shift.memory
+    )
+    return (Assumption(text=text),)
+
+
+def _inference(request: ValidateRequest, file: Path) -> ValidateDocument:
+    from chipwise.app.validating_inference import validate_inference
+
+    return validate_inference(request, file)
