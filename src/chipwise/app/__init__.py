@@ -1,0 +1,55 @@
+"""Use cases: a request in, a document out, the same for every way in.
+
+Each function loads its own module when it is called, so that importing this package is cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chipwise.app import documents, requests
+
+
+def fit(request: requests.FitRequest) -> documents.FitDocument:
+    """Does the job fit, where does the memory go, and what would change it."""
+    from chipwise.app import fitting
+
+    return fitting.fit(request)
+
+
+def estimate_train(request: requests.EstimateTrainRequest) -> documents.EstimateDocument:
+    """Time and memory of one training configuration."""
+    from chipwise.app import estimating
+
+    return estimating.estimate_train(request)
+
+
+def plan_train(request: requests.PlanTrainRequest) -> documents.PlanDocument:
+    """Ranked systems and layouts for a training job."""
+    from chipwise.app import planning
+
+    return planning.plan_train(request)
+
+
+def explain(
+    request: requests.ExplainRequest,
+) -> documents.ExplainDocument | documents.QuantitiesDocument:
+    """The tree of quantities behind one value, or the list of quantities."""
+    from chipwise.app import explaining
+
+    return explaining.explain(request)
+
+
+def validate(request: requests.ValidateRequest) -> documents.ValidateDocument:
+    """Predictions against measurements."""
+    from chipwise.app import validating
+
+    return validating.validate(request)
+
+
+def catalogue(request: requests.CatalogueRequest) -> documents.CatalogueDocument:
+    """List, show or check the catalogue."""
+    from chipwise.app import browse
+
+    return browse.catalogue(request)

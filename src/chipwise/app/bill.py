@@ -1,0 +1,99 @@
+"""The memory bill of a job: what is alive on the fullest device at its fullest moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chipwise.app.documents import Memory, MemoryPart
+from chipwise.app.evaluation import Evaluated, Scalars
+from chipwise.app.ranges import memory_range
+from chipwise.estimate import MEMORY_PARTS
+from chipwise.physics import MODEL
+
+OTHER = "other live tensors"
+LOADED = "checkpoint being loaded"
+_NAMES = {
+    "weights_resident_bytes": "weights",
+    "adapter_bytes": "adapters",
+    "gradient_bytes": "gradients",
+    "optimizer_state_bytes": "optimizer states",
+    "communication_buffer_bytes": "communication buffers",
+    "kept_activation_bytes": "kept activations",
+    "recomputed_layer_bytes": "recomputed layer",
+    "working_bytes": "working memory",
+    "logits_bytes": "logits and loss",
+    "optimizer_step_bytes": "optimizer step copies",
+}
+_ALWAYS = (
+    *("weights_resident_bytes", "adapter_bytes"),
+    *("optimizer_state_bytes", "communication_buffer_bytes"),
+)
+"""Alive from step to step."""
+_AT_STEP = ("gradient_bytes", "optimizer_step_bytes")
+"""Alive when the optimizer steps; freed layer by layer if it steps inside the backward pass."""
+
+
+def memory_of(point: Evaluated, *, formulas: bool = True) -> Memory:
+    """The bill of one evaluated job.
+
+    Args:
+        point: the job.
+        formulas: say how each line is computed.
+    """
+    values = point.memory
+    total, usable = values["allocated_bytes"], values["usable_bytes"]
+    lines = {name: size for name, size in _alive(values) if size > 0}
+    rest = total - sum(lines.values())
+    if rest > 1e-6 * total:
+        lines[OTHER] = rest
+    fits = values["needed_bytes"] <= usable
+    reserved = values["reserved_bytes"]
+    return Memory(
+        parts=tuple(
+            MemoryPart(
+                name=part_name(name),
+                bytes=size,
+                share=size / total,
+                formula=MODEL[name].formula if formulas and name in MODEL else "",
+                source=MODEL[name].source if name in MODEL else "",
+            )
+            for name, size in lines.items()
+        ),
+        total_bytes=total,
+        reserved_bytes=min(reserved, max(usable, total)) if fits else reserved,
+        capacity_bytes=point.job.cluster.accelerator.memory_bytes,
+        usable_bytes=usable,
+        load_peak_bytes=values["load_peak_bytes"],
+        range=memory_range(reserved),
+    )
+
+
+def part_name(quantity: str) -> str:
+    """The line of the bill that a quantity becomes."""
+    return _NAMES.get(quantity, quantity.removesuffix("_bytes").replace("_", " "))
+
+
+def _alive(values: Scalars) -> Iterator[tuple[str, float]]:
+    """The parts alive at the moment that decides: loading, the loss, or the optimizer step."""
+    if values["load_peak_bytes"] > values["training_peak_bytes"]:
+        yield "weights_resident_bytes", values["weights_resident_bytes"]
+        yield LOADED, values["load_peak_bytes"] - values["weights_resident_bytes"]
+    elif values["step_peak_bytes"] > values["loss_peak_bytes"]:
+        yield from _alive_at_step(values)
+    else:
+        for name in MEMORY_PARTS:
+            kept = values["gradients_persist"] if name == "gradient_bytes" else 1.0
+            if name != "optimizer_step_bytes":
+                yield name, kept * values[name]
+
+
+def _alive_at_step(values: Scalars) -> Iterator[tuple[str, float]]:
+    layer = 1.0 / values["stage_layers"]
+    late = layer if values["gradients_freed_early"] else 1.0
+    for name in MEMORY_PARTS:
+        if name in _ALWAYS:
+            yield name, values[name]
+        elif name in _AT_STEP:
+            yield name, late * values[name]
+        elif name == "kept_activation_bytes":
+            yield name, layer * values[name]

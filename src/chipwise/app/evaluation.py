@@ -1,0 +1,134 @@
+"""One complete job evaluated in full: every quantity of its memory and of its time, as numbers.
+
+All use cases go through here, so that a plan and an estimate of the same layout agree exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chipwise.app.documents import Verdict
+from chipwise.calibration import shipped
+from chipwise.columns import stack_columns, training_columns
+from chipwise.errors import UnknownNameError
+from chipwise.estimate import MEMORY, TIME, evaluate_memory, evaluate_time
+from chipwise.i18n import _
+from chipwise.physics import MODEL
+from chipwise.physics.inputs import INPUTS
+from chipwise.quantity import Array
+from chipwise.spec.job import Strategy, TrainingJob
+from chipwise.units import parse
+
+TIGHT = 0.9
+"""Above this share of the usable memory a job that fits is called tight."""
+Scalars = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A complete job with all its numbers: inputs, intermediates and results."""
+
+    job: TrainingJob
+    strategy: Strategy
+    keys: Mapping[str, str]
+    """Calibration group by axis."""
+    memory: Scalars
+    """At the fullest stage."""
+    time: Scalars
+    overridden: frozenset[str] = frozenset()
+
+    @property
+    def share(self) -> float:
+        """Needed over usable memory."""
+        return self.memory["needed_bytes"] / self.memory["usable_bytes"]
+
+
+def evaluate(
+    job: TrainingJob, strategy: Strategy, overrides: Mapping[str, float] | None = None
+) -> Evaluated:
+    """Every quantity of one complete job.
+
+    Args:
+        job: a job with nothing left unsaid.
+        strategy: its strategy, complete.
+        overrides: values in SI units that replace inputs, constants or quantities.
+    """
+    inputs, keys = training_columns(job, strategy)
+    columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
+    memory = evaluate_memory(columns, MEMORY, keep_all=True)
+    time = evaluate_time(columns, TIME, keep_all=True)
+    return Evaluated(
+        job,
+        strategy,
+        keys,
+        _numbers(columns | memory),
+        _numbers(columns | {"stage_is_first": 1.0} | time),
+        frozenset(overrides or ()),
+    )
+
+
+def _numbers(values: Mapping[str, Array]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Rough:
+    """Many complete jobs, only what comparing them takes. Each array has shape (jobs,)."""
+
+    needed: NDArray[np.float64]
+    usable: NDArray[np.float64]
+    tokens_per_s: NDArray[np.float64]
+
+
+def compare(
+    jobs: Sequence[tuple[TrainingJob, Strategy]], overrides: Mapping[str, float] | None = None
+) -> Rough:
+    """Memory and throughput of several complete jobs in one evaluation."""
+    inputs, keys = stack_columns([training_columns(*job) for job in jobs])
+    columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
+    memory = evaluate_memory(columns, ("needed_bytes", "usable_bytes"))
+    time = evaluate_time(columns, ("tokens_per_s",))
+    shape = (len(jobs),)
+    needed, usable, rate = (
+        np.broadcast_to(np.asarray(value, dtype=np.float64), shape)
+        for value in (memory["needed_bytes"], memory["usable_bytes"], time["tokens_per_s"])
+    )
+    return Rough(needed, usable, rate)
+
+
+def verdict(share: float, headroom: float | None = None) -> Verdict:
+    """In words: more than the limit does not fit, over 90 % of it is tight.
+
+    Args:
+        share: needed over usable memory.
+        headroom: share of the memory that must stay free.
+    """
+    used = share / (1 - (headroom or 0.0))
+    if not used <= 1:
+        return "does not fit"
+    return "tight" if used > TIGHT else "fits"
+
+
+def read_overrides(given: Mapping[str, str]) -> dict[str, float]:
+    """The values of ``--set``, each in the unit of its quantity.
+
+    Raises:
+        UnknownNameError: no quantity, input or constant has that name.
+        UnitError: the value has another unit.
+    """
+    if not given:
+        return {}
+    units = {name: about.unit for name, about in INPUTS.items()}
+    units |= {constant.name: constant.unit for constant in shipped().constants}
+    units |= {name: step.unit for name, step in MODEL.items()}
+    return {name: parse(text, _unit_of(name, units)) for name, text in given.items()}
+
+
+def _unit_of(name: str, units: Mapping[str, str]) -> str:
+    if name not in units:
+        raise UnknownNameError(_("quantity"), name, units, "chipwise explain --list")
+    return "1" if units[name] == "1/s" else units[name]

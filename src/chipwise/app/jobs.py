@@ -1,0 +1,157 @@
+"""From a request to complete jobs: names looked up, gaps filled, rules checked, one layout chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chipwise import rules
+from chipwise.app.evaluation import compare
+from chipwise.app.requests import JobRequest
+from chipwise.catalogue.load import use_catalogue
+from chipwise.catalogue.models import load_model
+from chipwise.catalogue.names import parse_system
+from chipwise.defaults import default_precision, resolve
+from chipwise.errors import LayoutError, UsageError
+from chipwise.i18n import _
+from chipwise.spec.hardware import Cluster
+from chipwise.spec.job import Strategy, TrainingJob
+
+MICROBATCHES_PER_STAGE = 4
+"""Micro-batches per pipeline stage and step where no global batch is stated."""
+
+
+@dataclass(frozen=True)
+class Complete:
+    """A job as stated, and as it is evaluated: nothing left unsaid."""
+
+    stated: TrainingJob
+    job: TrainingJob
+    strategy: Strategy
+
+
+def clusters_of(request: JobRequest) -> list[Cluster]:
+    """The systems of a request, with the request's own catalogue in use."""
+    use_catalogue(Path(request.catalogue).expanduser() if request.catalogue else None)
+    return parse_system(request.on or "")
+
+
+def stated_job(request: JobRequest) -> TrainingJob:
+    """The job of a question about one configuration, gaps and all.
+
+    Raises:
+        UsageError: no model, several systems, or a contradiction in what is trained.
+    """
+    clusters = clusters_of(request)
+    if len(clusters) > 1:
+        names = ", ".join(cluster.name for cluster in clusters)
+        raise UsageError(
+            "one-system",
+            _(
+                "one system at a time: '{on}' is {count} ({names}); 'plan train' ranks several"
+            ).format(on=request.on, count=len(clusters), names=names),
+            on=request.on,
+            systems=[cluster.name for cluster in clusters],
+        )
+    return job_on(clusters[0], request)
+
+
+def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
+    """The job of a request on one of its systems.
+
+    Raises:
+        UsageError: no model, or a contradiction in what is trained.
+    """
+    if not request.model:
+        raise UsageError("no-model", _("name a MODEL, such as llama-2-7b"))
+    job = TrainingJob(
+        model=load_model(request.model),
+        cluster=cluster,
+        workload=request.workload,
+        strategy=request.strategy,
+    )
+    rules.check_workload(job.workload, job.model)
+    return job
+
+
+def complete(stated: TrainingJob) -> Complete:
+    """Fill every gap and choose the first of the possible layouts that fits, else the leanest.
+
+    Raises:
+        LayoutError: no possible layout obeys the rules.
+        UsageError: the device lacks the number format.
+    """
+    rules.check_stated(stated)
+    options = list(_valid(possible(stated)))
+    rough = compare(options)
+    share = rough.needed / rough.usable
+    fitting = np.flatnonzero(share <= 1.0)
+    chosen = options[int(fitting[0] if len(fitting) else np.argmin(share))]
+    return Complete(stated, *chosen)
+
+
+def possible(stated: TrainingJob) -> Iterator[tuple[TrainingJob, Strategy]]:
+    """Complete jobs that fill the gaps, preferred ones first; rules not checked yet."""
+    resolved = resolve(_with_usual_choices(stated))
+    for alternative in resolved.alternatives:
+        strategy = _equal_chunks(resolved.job, alternative)
+        yield with_batch(resolved.job, strategy), strategy
+
+
+def _valid(
+    options: Iterator[tuple[TrainingJob, Strategy]],
+) -> Iterator[tuple[TrainingJob, Strategy]]:
+    """The options that obey all rules; the first one's error when none does."""
+    first_error: LayoutError | None = None
+    found = False
+    for job, strategy in options:
+        try:
+            rules.check_layout(job, strategy)
+        except LayoutError as error:
+            first_error = first_error or error
+            continue
+        found = True
+        yield job, strategy
+    if not found and first_error is not None:
+        raise first_error
+
+
+def _with_usual_choices(job: TrainingJob) -> TrainingJob:
+    """What a person means by some words: 16 bit and AdamW unless said, ZeRO is DeepSpeed's."""
+    strategy = job.strategy
+    if strategy.optimizer is None:
+        strategy = strategy.model_copy(update={"optimizer": "adamw"})
+    if strategy.shard in ("zero1", "zero2", "zero3") and strategy.framework is None:
+        plain = strategy.tp in (None, 1) and strategy.pp in (None, 1)
+        if plain and job.cluster.accelerator.kind == "gpu":
+            updates = {"framework": "deepspeed", "tp": 1, "pp": 1}
+            strategy = strategy.model_copy(update=updates)
+    workload = job.workload
+    if workload.precision is None:
+        precision = default_precision(job.cluster.accelerator, "fsdp")
+        workload = workload.model_copy(update={"precision": precision})
+    return job.model_copy(update={"strategy": strategy, "workload": workload})
+
+
+def _equal_chunks(job: TrainingJob, strategy: Strategy) -> Strategy:
+    """With assumed virtual stages lowered until they divide the layers."""
+    pp, chunks = strategy.pp or 1, strategy.vpp or 1
+    if job.strategy.vpp is not None or chunks == 1:
+        return strategy
+    layers = job.model.num_layers
+    equal = max((n for n in range(1, chunks + 1) if layers % (pp * n) == 0), default=1)
+    return strategy.model_copy(update={"vpp": equal})
+
+
+def with_batch(job: TrainingJob, strategy: Strategy) -> TrainingJob:
+    """With a global batch where none is stated: enough micro-batches to fill the pipeline."""
+    if job.workload.global_batch is not None:
+        return job
+    pp = strategy.pp or 1
+    each = (strategy.micro_batch or 1) * (strategy.dp or 1)
+    batch = each * (MICROBATCHES_PER_STAGE * pp if pp > 1 else 1)
+    workload = job.workload.model_copy(update={"global_batch": batch})
+    return job.model_copy(update={"workload": workload})
