@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,9 @@ class Evaluated:
 
     @property
     def share(self) -> float:
-        """Needed over usable memory."""
-        return self.memory["needed_bytes"] / self.memory["usable_bytes"]
+        """Needed over usable memory; infinite where nothing is usable."""
+        usable = self.memory["usable_bytes"]
+        return self.memory["needed_bytes"] / usable if usable > 0 else inf
 
 
 def evaluate(
@@ -82,6 +84,12 @@ class Rough:
     needed: NDArray[np.float64]
     usable: NDArray[np.float64]
     tokens_per_s: NDArray[np.float64]
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """Needed over usable memory; infinite where nothing is usable."""
+        usable = np.where(self.usable > 0, self.usable, 1.0)
+        return np.where(self.usable > 0, self.needed / usable, np.inf)
 
 
 def compare(

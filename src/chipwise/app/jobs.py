@@ -86,8 +86,7 @@ def complete(stated: TrainingJob) -> Complete:
     """
     rules.check_stated(stated)
     options = list(_valid(possible(stated)))
-    rough = compare(options)
-    share = rough.needed / rough.usable
+    share = compare(options).share
     fitting = np.flatnonzero(share <= 1.0)
     chosen = options[int(fitting[0] if len(fitting) else np.argmin(share))]
     return Complete(stated, *chosen)

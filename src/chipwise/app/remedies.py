@@ -163,7 +163,7 @@ def _computed(
             slowdown=None
             if changed[place - 1][1].offload_params
             else float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
-            fits_after=bool(rough.needed[place] <= limit * rough.usable[place]),
+            fits_after=bool(rough.share[place] <= limit),
         )
         for place, group in enumerate(groups, 1)
     ]
@@ -210,7 +210,7 @@ def _on_other(
         flags=f"--on {other.job.cluster.name}",
         saves_bytes=float(rough.needed[0] - rough.needed[1]),
         slowdown=float(rough.tokens_per_s[0] / rough.tokens_per_s[1]),
-        fits_after=bool(rough.needed[1] <= limit * rough.usable[1]),
+        fits_after=bool(rough.share[1] <= limit),
     )
 
 
@@ -226,8 +226,7 @@ def _moved(one: Complete, cluster: Cluster) -> Complete | None:
 
 
 def _fits(one: Complete, limit: float, overrides: Mapping[str, float]) -> bool:
-    rough = compare([(one.job, one.strategy)], overrides)
-    return bool(rough.needed[0] <= limit * rough.usable[0])
+    return bool(compare([(one.job, one.strategy)], overrides).share[0] <= limit)
 
 
 def smallest_count(one: Complete, limit: float, overrides: Mapping[str, float]) -> Complete | None:

@@ -1,0 +1,1 @@
+"""Candidate layouts as columns, constraints, ranking."""

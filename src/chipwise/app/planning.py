@@ -1,0 +1,318 @@
+"""The use case ``plan train``: ranked systems and layouts for a training job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, lcm
+from time import perf_counter
+
+from chipwise import rules
+from chipwise.app.assumptions import assumptions_of
+from chipwise.app.bill import memory_of
+from chipwise.app.describe import layout_of, performance_of
+from chipwise.app.documents import (
+    Assumption,
+    NoFit,
+    ParetoPoint,
+    Plan,
+    PlanDocument,
+    Range,
+    SearchReport,
+)
+from chipwise.app.evaluation import TIGHT, Evaluated, evaluate, read_overrides, verdict
+from chipwise.app.jobs import Complete, clusters_of, job_on
+from chipwise.app.ranges import time_range
+from chipwise.app.requests import PlanTrainRequest
+from chipwise.catalogue.clusters import make_cluster
+from chipwise.defaults import default_precision
+from chipwise.errors import LayoutError, UsageError
+from chipwise.i18n import _
+from chipwise.search.rank import Candidate, Counts, Found, holds, search
+from chipwise.spec.hardware import Cluster
+from chipwise.spec.job import TrainingJob
+from chipwise.units import show
+
+TOKENS_PER_STEP = 2**20
+"""Global batch where none is stated, in tokens: what published 7B to 70B runs use or less."""
+_PER_SYSTEM = 3
+_MOST_DEVICES = 65536
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """One system with what the search found on it."""
+
+    job: TrainingJob
+    found: Found
+
+
+def plan_train(request: PlanTrainRequest) -> PlanDocument:
+    """The best layouts on each system, the recommendation first.
+
+    Raises:
+        UsageError: unknown names, a contradiction, or pinned degrees that no system can have.
+    """
+    began = perf_counter()
+    overrides = read_overrides(request.set)
+    clusters = clusters_of(request)
+    jobs = [job_on(cluster, request) for cluster in clusters]
+    jobs = _with_batch([_with_sequence(job) for job in jobs])
+    searched: list[_Searched] = []
+    no_fit: list[NoFit] = []
+    errors: list[LayoutError] = []
+    for job in jobs:
+        try:
+            one = _search(job, request)
+        except UsageError as error:
+            errors += [error] if isinstance(error, LayoutError) else []
+            no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
+            continue
+        searched.append(_Searched(job, one))
+        if not one.best:
+            no_fit.append(_no_fit(job, one, request))
+    if errors and len(errors) == len(jobs):
+        raise errors[0]
+    chosen = _chosen(searched, request)
+    points = [(one, evaluate(one.job, one.strategy, overrides)) for one in chosen]
+    plans = _ranked([_plan(point, request) for _candidate, point in points], request)
+    counts = sum((one.found.counts for one in searched), Counts())
+    return PlanDocument(
+        inputs=_inputs(request, jobs[0]),
+        assumptions=_assumptions(jobs, chosen, request),
+        warnings=tuple(_warnings(clusters, chosen)),
+        plans=plans,
+        search=SearchReport(
+            candidates=counts.candidates,
+            evaluated=counts.evaluated,
+            pruned=counts.candidates - counts.evaluated,
+            fit=counts.fit,
+            elapsed_s=perf_counter() - began,
+        ),
+        pareto=_pareto(plans),
+        no_fit=tuple(no_fit),
+    )
+
+
+# -- the jobs --------------------------------------------------------------------------------
+
+
+def _with_sequence(job: TrainingJob) -> TrainingJob:
+    """With sequence length and precision, so that all systems train the same."""
+    updates: dict[str, object] = {}
+    if job.workload.seq_len is None:
+        updates["seq_len"] = min(4096, job.model.max_context or 4096)
+    if job.workload.precision is None:
+        updates["precision"] = default_precision(job.cluster.accelerator, "fsdp")
+    strategy = job.strategy
+    if strategy.optimizer is None:
+        strategy = strategy.model_copy(update={"optimizer": "adamw"})
+    workload = job.workload.model_copy(update=updates)
+    return job.model_copy(update={"workload": workload, "strategy": strategy})
+
+
+def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
+    """With one global batch for all systems: about a million tokens, divisible by all counts."""
+    if jobs[0].workload.global_batch is not None:
+        return jobs
+    target = max(1, round(TOKENS_PER_STEP / (jobs[0].workload.seq_len or 1)))
+    common = lcm(*(job.cluster.num_devices for job in jobs))
+    batch = ceil(target / common) * common if common <= 2 * target else target
+    return [
+        job.model_copy(
+            update={"workload": job.workload.model_copy(update={"global_batch": batch})}
+        )
+        for job in jobs
+    ]
+
+
+def _search(job: TrainingJob, request: PlanTrainRequest) -> Found:
+    """The layouts with room to spare; those that just fit only where no other does."""
+    devices = job.cluster.num_devices
+    if request.max_devices is not None and devices > request.max_devices:
+        text = _("{devices} devices are more than --max-devices {most}")
+        raise UsageError(
+            "too-many-devices", text.format(devices=devices, most=request.max_devices)
+        )
+    limit = _limit(request)
+    found = search(job, limit * TIGHT, _PER_SYSTEM)
+    return found if found.best else search(job, limit, _PER_SYSTEM)
+
+
+def _limit(request: PlanTrainRequest) -> float:
+    return 1 - (request.headroom or 0.0)
+
+
+# -- the plans -------------------------------------------------------------------------------
+
+
+def _chosen(searched: list[_Searched], request: PlanTrainRequest) -> list[Candidate]:
+    """The best of each system, then next best ones as far as the list goes."""
+    ranked = sorted(
+        (
+            (place > 0, _objective(candidate, request), number, candidate)
+            for number, one in enumerate(searched)
+            for place, candidate in enumerate(one.found.best)
+        ),
+        key=lambda entry: entry[:3],
+    )
+    return [entry[-1] for entry in ranked[: request.top]]
+
+
+def _objective(candidate: Candidate, request: PlanTrainRequest) -> float:
+    """What is minimised; steps are the same for all candidates."""
+    devices = candidate.job.cluster.num_devices
+    return candidate.step_time * (devices if request.objective == "device-hours" else 1)
+
+
+def _plan(point: Evaluated, request: PlanTrainRequest) -> Plan:
+    likely = request.tokens / point.time["tokens_per_s"]
+    duration = time_range(likely)
+    devices = point.job.cluster.num_devices
+    meets = None if request.deadline is None else duration.likely <= request.deadline
+    return Plan(
+        rank=1,
+        system=point.job.cluster.name,
+        devices=devices,
+        understood=point.job.cluster.understood,
+        layout=layout_of(point),
+        verdict=verdict(point.share, request.headroom),
+        duration_s=duration,
+        device_hours=_times(duration, devices / _HOUR),
+        memory=memory_of(point, formulas=False),
+        meets_deadline=meets,
+        **performance_of(point),
+    )
+
+
+def _times(given: Range, factor: float) -> Range:
+    return Range(
+        low=given.low * factor,
+        likely=given.likely * factor,
+        high=given.high * factor,
+        basis=given.basis,
+    )
+
+
+def _ranked(plans: list[Plan], request: PlanTrainRequest) -> tuple[Plan, ...]:
+    """Those that meet the deadline first, then by the objective."""
+
+    def order(plan: Plan) -> tuple[bool, float, float]:
+        time, spent = plan.duration_s.likely, plan.device_hours.likely
+        first, second = (spent, time) if request.objective == "device-hours" else (time, spent)
+        return plan.meets_deadline is False, first, second
+
+    return tuple(
+        plan.model_copy(update={"rank": rank}) for rank, plan in enumerate(sorted(plans, key=order), 1)
+    )
+
+
+def _pareto(plans: tuple[Plan, ...]) -> tuple[ParetoPoint, ...]:
+    """Plans that no other beats in both time and device-hours, fastest first."""
+    front: list[ParetoPoint] = []
+    least = float("inf")
+    for plan in sorted(plans, key=lambda one: (one.duration_s.likely, one.device_hours.likely)):
+        if plan.device_hours.likely < least:
+            least = plan.device_hours.likely
+            front.append(
+                ParetoPoint(
+                    system=plan.system,
+                    devices=plan.devices,
+                    rank=plan.rank,
+                    duration_s=plan.duration_s.likely,
+                    device_hours=plan.device_hours.likely,
+                )
+            )
+    return tuple(front)
+
+
+# -- where nothing fits ----------------------------------------------------------------------
+
+
+def _no_fit(job: TrainingJob, found: Found, request: PlanTrainRequest) -> NoFit:
+    limit = _limit(request)
+    usable = job.cluster.accelerator.visible_bytes
+    if not found.counts.candidates:
+        reason = _("no layout obeys the rules with what is stated")
+        return NoFit(system=job.cluster.name, reason=reason)
+    reason = _("the leanest layout needs {needed} per device, {usable} are usable").format(
+        needed=show(found.least_excess + usable, "B"), usable=show(usable, "B")
+    )
+    return NoFit(
+        system=job.cluster.name,
+        reason=reason,
+        short_by_bytes=max(0.0, found.least_excess),
+        smallest=_smallest(job, limit, request.max_devices or _MOST_DEVICES),
+    )
+
+
+def _smallest(job: TrainingJob, limit: float, most: int) -> str | None:
+    """The smallest larger cluster of the same devices that holds the job; None if none does."""
+    count = job.cluster.num_devices
+    while (count := 2 * count) <= most:
+        try:
+            cluster = make_cluster(job.cluster.accelerator.id, (count,))
+            moved = job.model_copy(update={"cluster": cluster})
+            if holds(_divisible(moved), limit):
+                return cluster.name
+        except UsageError:
+            continue
+    return None
+
+
+def _divisible(job: TrainingJob) -> TrainingJob:
+    """With a global batch that the devices can share, so that only memory decides."""
+    batch = rules.smallest_batch(job.cluster.num_devices, 1, job.workload.global_batch or 1)
+    workload = job.workload.model_copy(update={"global_batch": batch})
+    return job.model_copy(update={"workload": workload})
+
+
+# -- words -----------------------------------------------------------------------------------
+
+
+def _inputs(request: PlanTrainRequest, job: TrainingJob) -> Mapping[str, object]:
+    workload = job.workload
+    return request.model_dump(exclude_none=True) | {
+        "seq": workload.seq_len,
+        "global_batch": workload.global_batch,
+    }
+
+
+def _assumptions(
+    jobs: list[TrainingJob], chosen: list[Candidate], request: PlanTrainRequest
+) -> tuple[Assumption, ...]:
+    workload = jobs[0].workload
+    found = []
+    if request.global_batch is None:
+        tokens = (workload.global_batch or 1) * (workload.seq_len or 1)
+        text = _("global batch {batch} sequences ({tokens} tokens), the same on all systems")
+        found.append(
+            Assumption(text=text.format(batch=workload.global_batch, tokens=show(tokens, "1")))
+        )
+    if request.headroom is None:
+        text = _("10 % of the memory left free where possible (--headroom says otherwise)")
+        found.append(Assumption(text=text))
+    if chosen:
+        best = chosen[0]
+        stated = best.job.model_copy(
+            update={"workload": request.workload, "strategy": request.strategy}
+        )
+        known = {"global_batch": 1}
+        workload = stated.workload.model_copy(update=known)
+        split = ("tp", "pp", "micro_batch", "recompute", "shard", "framework")
+        searched = {name: getattr(best.strategy, name) for name in split}
+        strategy = stated.strategy.model_copy(update=searched)
+        stated = stated.model_copy(update={"workload": workload, "strategy": strategy})
+        found += assumptions_of(Complete(stated, best.job, best.strategy))
+    return tuple(found)
+
+
+def _warnings(clusters: list[Cluster], chosen: list[Candidate]) -> list[str]:
+    understood = [cluster.understood for cluster in clusters if cluster.understood]
+    slow = [
+        text
+        for one in chosen
+        for text in rules.layout_warnings(one.job.cluster, one.strategy)
+    ]
+    return list(dict.fromkeys([*understood, *slow]))
