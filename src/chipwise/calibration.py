@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chipwise.intervals import Widths
 from chipwise.quantity import Array, Given
 
 _DATA = Path(__file__).parent / "catalogue" / "data" / "calibration"
@@ -119,6 +120,12 @@ def shipped() -> Calibration:
             for constant in _constants(name, about, fitted)
         )
     )
+
+
+@cache
+def shipped_widths() -> Widths:
+    """Interval half-widths that come with this version, from left-out sources."""
+    return Widths(**_read("intervals.toml"))
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -33,6 +33,8 @@ _OPTIMIZER_BYTES = {
     **{"lion": 4.0, "muon": 4.8},
 }
 """State bytes per parameter beside fp32 weights; halved where states are kept in 16 bit."""
+_COHERENT_LINK = 200e9
+"""Host links above this rate (B/s) belong to superchips whose CPU shares memory coherently."""
 _MATRICES = {
     **{"qv": 0.5, "qkv": 0.5, "attention": 0.75, "mlp": 0.75, "qkv+mlp": 0.9},
     **{"all-linear": 1.0, "all-linear+head": 1.0},
@@ -254,6 +256,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),
         "recompute_share": share if not selective or eager else 0.4,
+        "recompute_forward_share": share if not selective or eager else 0.15,
         "head_recompute": 0.0,
         "scores_recomputed": float(selective and eager),
         "scores_kept": float(eager and not selective),
@@ -345,6 +348,7 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
         "family": device.family,
         "loss": _loss_key(strategy, stack),
         "fusion": "compiled" if compiled else "eager",
+        "host": "coherent" if device.host_bandwidth > _COHERENT_LINK else "pcie",
         "lengths": "variable" if job.workload.packing is False else "fixed",
         "launch": "compiled" if compiled and framework != "xla" else stack.launch,
         "low_precision_class": _low_precision_key(precision, device.family, strategy),

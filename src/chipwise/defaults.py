@@ -140,30 +140,53 @@ def _layouts(
     devices = job.cluster.num_devices
     stated = given.tp is not None and given.pp is not None
     if stated or not stack.pipelines or framework in ("fsdp", "xla") or given.shard == "zero3":
-        yield _degrees(given, devices, given.tp or 1, given.pp or 1)
+        yield _degrees(job, given.tp or 1, given.pp or 1, notes)
         if not stated and devices > 1:
             notes.append(_("parallel layout: data parallel, states sharded"))
         return
     notes.append(_("parallel layout: the smallest tensor and pipeline degrees that fit"))
+    sequences = job.workload.global_batch or devices
     ladder = sorted(
         {
             (tp, pp)
             for tp in ([given.tp] if given.tp else [1, 2, 4, 8])
             for pp in ([given.pp] if given.pp else [1, 2, 4, 8, 16, 32])
             if devices % (tp * pp * (given.cp or 1)) == 0
+            and (given.cp is None or devices <= tp * pp * given.cp * sequences)
             and tp <= job.cluster.devices_per_node
             and pp <= job.model.num_layers
         },
         key=lambda degrees: (prod(degrees), degrees[1]),
     )
     for tp, pp in ladder or [(1, 1)]:
-        yield _degrees(given, devices, tp, pp)
+        yield _degrees(job, tp, pp, notes)
 
 
-def _degrees(given: Strategy, devices: int, tp: int, pp: int) -> Strategy:
-    cp = given.cp or 1
-    dp = given.dp or max(1, devices // (tp * pp * cp))
-    return given.model_copy(update={"tp": tp, "pp": pp, "cp": cp, "dp": dp, "ep": given.ep or 1})
+def _degrees(job: TrainingJob, tp: int, pp: int, notes: list[str]) -> Strategy:
+    """The remaining degrees: a rank needs at least one sequence, or a part of one."""
+    given, ranks = job.strategy, job.cluster.num_devices // (tp * pp)
+    sequences = job.workload.global_batch or ranks
+    cp = given.cp
+    if cp is None:
+        wanted = 1 if given.dp else ceil(ranks / sequences)
+        cp = next(n for n in range(min(wanted, ranks), ranks + 1) if ranks % n == 0)
+        if cp > 1:
+            notes.append(_("{n}-way context parallel: fewer sequences than ranks").format(n=cp))
+    dp = given.dp or max(1, ranks // cp)
+    ep = given.ep or _usual_ep(job, tp * cp * dp, notes)
+    return given.model_copy(update={"tp": tp, "pp": pp, "cp": cp, "dp": dp, "ep": ep})
+
+
+def _usual_ep(job: TrainingJob, ranks: int, notes: list[str]) -> int:
+    """Experts are spread as far as the fast link reaches: gathering them would move far more."""
+    experts = max(
+        (g.feed_forward.num_experts for g in job.model.layers if g.feed_forward), default=0
+    )
+    reach = min(ranks, job.cluster.devices_per_node, experts)
+    ep = max((n for n in range(1, reach + 1) if experts % n == 0 and ranks % n == 0), default=1)
+    if ep > 1:
+        notes.append(_("{n}-way expert parallel").format(n=ep))
+    return ep
 
 
 def _finish(
@@ -235,14 +258,22 @@ def _recompute_choices(
     if strategy.recompute is not None:
         yield strategy
         return
-    choices: tuple[Recompute, ...] = ("none", "full")
-    if stack.recompute != "if-needed":
-        choices = ("full",) if stack.recompute == "full" else ("none",)
-    elif job.workload.method != "full":
-        choices = ("full",) if strategy.shard == "zero3" else ("none",)
-    notes.append(_("activation recompute: only if memory needs it"))
+    choices = _usual_recompute(job, strategy, stack)
+    if len(choices) > 1:
+        notes.append(_("activation recompute: only if memory needs it"))
+    else:
+        notes.append(_("activation recompute: {mode}").format(mode=choices[0]))
     for choice in choices:
         yield strategy.model_copy(update={"recompute": choice})
+
+
+def _usual_recompute(job: TrainingJob, strategy: Strategy, stack: Stack) -> tuple[Recompute, ...]:
+    """What the stack does when nothing is said, in order of preference."""
+    if stack.recompute == "full":
+        return ("full",)
+    if job.workload.method != "full":
+        return ("full",) if strategy.shard == "zero3" else ("none",)
+    return ("none",) if stack.recompute == "none" else ("none", "full")
 
 
 def _small_device(job: TrainingJob, strategies: tuple[Strategy, ...]) -> tuple[Strategy, ...]:

@@ -54,8 +54,9 @@ def stacks() -> dict[Framework, Stack]:
 def normalise_framework(text: str) -> Framework:
     """The family a free-text name of training software belongs to; ``other`` when none fits."""
     lowered = text.strip().lower()
-    if lowered in stacks():
-        return cast(Framework, lowered)
+    for name in stacks():
+        if name == lowered:
+            return name
     for name, stack in stacks().items():
         if any(re.search(pattern, lowered) for pattern in stack.match):
             return name

@@ -12,6 +12,12 @@ import numpy as np
 from chipwise.quantity import Array, quantity
 
 
+@quantity(unit="1", source="korthikanti2022")
+def recompute_time_share(recompute_forward_share: Array, recompute_repeat: Array) -> Array:
+    """Share of the forward pass that is executed again in the backward pass. [1]"""
+    return recompute_forward_share * recompute_repeat
+
+
 @quantity(unit="1", source="assumed")
 def power_factor(power_cap: Array, tdp: Array) -> Array:
     """Slow-down of a board whose power is capped below its rating. [1]
@@ -387,6 +393,7 @@ def layer_host_time(
     layer_passes: Array,
     host_pass_time: Array,
     host_factor: Array,
+    host_cpu_factor: Array,
     tp: Array,
     tp_host_share: Array,
     has_experts: Array,
@@ -396,7 +403,8 @@ def layer_host_time(
     """Time the host needs to launch all kernels of one layer for one micro-batch. [s]"""
     parallel = 1 + tp_host_share * np.maximum(0.0, tp - 4)
     experts = 1 + has_experts * moe_layer_share * expert_host_share
-    return layer_passes * host_pass_time * host_factor * parallel * experts
+    one = host_pass_time * host_factor * host_cpu_factor
+    return layer_passes * one * parallel * experts
 
 
 @quantity(unit="s", source="assumed", assumes="device and host work overlap: nearly a hard maximum")

@@ -83,7 +83,7 @@ _JOB = {
     "stage_is_first": ("1", "1 for the stage with the embedding"),
     "stage_is_last": ("1", "1 for the stage with the head"),
     "recompute_share": ("1", "share of layers that keep only their input"),
-    "recompute_time_share": ("1", "share of the forward pass that is repeated"),
+    "recompute_forward_share": ("1", "share of the forward pass that is to be repeated"),
     "head_recompute": ("1", "forward passes of the head that are repeated"),
     "scores_recomputed": ("1", "1 when only attention scores are recomputed"),
     "scores_kept": ("1", "1 when attention scores are kept for the backward pass"),

@@ -47,7 +47,7 @@ def fit_constants(
     kind: str,
     *,
     scale: float = 0.12,
-    weight: float = 3.0,
+    weight: float = 2.0,
     rounds: int = _ROUNDS,
 ) -> Fit:
     """Move the constants of one kind to where the measurements and their priors meet.

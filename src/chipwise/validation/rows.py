@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import get_args
 
-from chipwise.catalogue.hardware import load_accelerator, load_node
 from chipwise.catalogue.frameworks import normalise_framework
+from chipwise.catalogue.hardware import load_accelerator, load_node
 from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
 from chipwise.i18n import _
@@ -28,7 +28,7 @@ _OPTIMIZERS = (
 )
 
 
-class SkippedRow(Exception):
+class SkippedRowError(Exception):
     """A row that cannot be predicted, with the reason."""
 
 
@@ -36,13 +36,13 @@ def training_job(row: Cells) -> tuple[TrainingJob, tuple[str, ...]]:
     """The job a training row describes, and what had to be assumed about its model.
 
     Raises:
-        SkippedRow: an essential cell is missing or unknown.
+        SkippedRowError: an essential cell is missing or unknown.
     """
     _require(row)
     try:
         model, assumed = model_from_row(row)
     except UsageError as error:
-        raise SkippedRow(error.message) from error
+        raise SkippedRowError(error.message) from error
     cluster = _cluster(row)
     strategy = _strategy(row, cluster.num_devices)
     return (
@@ -62,7 +62,7 @@ def _require(row: Cells) -> None:
     if not row.get("global_batch") and not row.get("micro_batch"):
         missing.append("global_batch")
     if missing:
-        raise SkippedRow(_("not stated: {names}").format(names=", ".join(missing)))
+        raise SkippedRowError(_("not stated: {names}").format(names=", ".join(missing)))
 
 
 def _number(row: Cells, name: str) -> float | None:
@@ -72,7 +72,8 @@ def _number(row: Cells, name: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise SkippedRow(_("{name} is not a number: {text}").format(name=name, text=text)) from None
+        reason = _("{name} is not a number: {text}").format(name=name, text=text)
+        raise SkippedRowError(reason) from None
 
 
 def _count(row: Cells, name: str) -> int | None:
@@ -103,7 +104,7 @@ def _build_cluster(
     try:
         device, node = load_accelerator(accelerator), load_node(accelerator)
     except UsageError as error:
-        raise SkippedRow(error.message) from error
+        raise SkippedRowError(error.message) from error
     updates: dict[str, object] = {}
     if domain:
         updates["devices"] = domain

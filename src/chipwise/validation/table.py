@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chipwise.defaults import Resolved, resolve
 from chipwise.errors import ChipwiseError, DataFileError
 from chipwise.i18n import _
-from chipwise.validation.rows import SkippedRow, training_job
+from chipwise.validation.rows import SkippedRowError, training_job
 
 Row = Mapping[str, str]
 SPEED = ("tokens_per_s_per_device", "step_time_s", "mfu", "hfu", "model_tflops_per_device")
@@ -130,10 +130,11 @@ def training_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         try:
             if row["metric"] not in (*SPEED, *MEMORY_METRICS):
-                raise SkippedRow(_("metric {name} is not predicted").format(name=row["metric"]))
+                reason = _("metric {name} is not predicted").format(name=row["metric"])
+                raise SkippedRowError(reason)
             job, notes = training_job(row)
             complete = resolve(job)
-        except SkippedRow as reason:
+        except SkippedRowError as reason:
             skipped[row["id"]] = str(reason)
             continue
         except ChipwiseError as error:

@@ -1,0 +1,124 @@
+"""The validation document: rows, summaries, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chipwise.calibration import Calibration, shipped, shipped_widths
+from chipwise.errors import UsageError
+from chipwise.i18n import _
+from chipwise.validation.observed import Shift, learn_shift
+from chipwise.validation.score import Scored, Summary, summarise
+from chipwise.validation.table import Table, read_rows, training_table
+from chipwise.validation.training import (
+    Predicted,
+    observations,
+    predict,
+    predict_left_out,
+    scored,
+)
+
+BUNDLED = Path(__file__).parent.parent / "catalogue" / "data" / "measurements"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ``chipwise validate`` found."""
+
+    kind: str
+    num_rows: int
+    rows: tuple[Scored, ...]
+    skipped: Mapping[str, str]
+    summary: tuple[Summary, ...]
+    constants: Calibration
+    assumptions: Mapping[str, tuple[str, ...]]
+    """Row id → what had to be assumed."""
+    shift: Shift | None
+
+
+def validate_training(
+    file: Path | None = None,
+    *,
+    leave_one_source_out: bool = False,
+    only_source: str | None = None,
+    observed: Path | None = None,
+) -> Report:
+    """Predict every training row of a file and compare.
+
+    Args:
+        file: a measurement file; the bundled one when None.
+        leave_one_source_out: refit the constants for each source from the other sources' rows.
+        only_source: limit the output to this source.
+        observed: measured rows of the same site; they shift and narrow all others.
+
+    Raises:
+        DataFileError: a file cannot be read.
+        UsageError: the source does not occur.
+    """
+    raw, _kind = read_rows(file or BUNDLED / "training.csv")
+    table = training_table(raw)
+    known = sorted({row.get("source", "") for row in raw})
+    if only_source is not None and only_source not in known:
+        raise UsageError(
+            "unknown-source",
+            _("no row has source '{name}'; there are {known}").format(
+                name=only_source, known=", ".join(known)
+            ),
+        )
+    if leave_one_source_out:
+        predicted, widths = predict_left_out(table, only_source)
+    else:
+        predicted, widths = predict(table, shipped()), {"*": shipped_widths()}
+    shift = _learn(observed, table, predicted) if observed else None
+    rows = scored(table, predicted, widths | {"*": next(iter(widths.values()))}, shift)
+    kept = [row for row in rows if only_source in (None, row.source)]
+    wanted = {row.get("id", "") for row in raw if only_source in (None, row.get("source", ""))}
+    return Report(
+        kind="training",
+        num_rows=len(wanted),
+        rows=tuple(kept),
+        skipped={name: why for name, why in table.skipped.items() if name in wanted},
+        summary=tuple(summarise(kept)),
+        constants=shipped(),
+        assumptions={
+            row["id"]: notes for row, notes in zip(table.rows, table.assumed, strict=True)
+        },
+        shift=shift,
+    )
+
+
+def _learn(observed: Path, table: Table, predicted: Predicted) -> Shift:
+    """The shift from observed rows, each predicted with the calibration used for its source.
+
+    Rows that stand in the table too are looked up there, so that with sources left out they are
+    predicted without their own source as well.
+    """
+    raw, _kind = read_rows(observed)
+    own = training_table(raw)
+    places = {_configuration(row): i for i, row in enumerate(table.rows)}
+    fresh = predict(own, shipped())
+    value = fresh.value.copy()
+    for i, row in enumerate(own.rows):
+        if (place := places.get(_configuration(row))) is not None:
+            value[i] = predicted.value[place]
+    pairs = observations(own, Predicted(value, fresh.share, fresh.risk))
+    if not pairs:
+        reasons: Sequence[str] = sorted(set(own.skipped.values()))
+        raise UsageError(
+            "nothing-observed",
+            _("{path}: no usable observed row ({reasons})").format(
+                path=observed, reasons="; ".join(reasons) or _("the file is empty")
+            ),
+        )
+    return learn_shift(pairs)
+
+
+_NOT_CONFIGURATION = frozenset(
+    {"id", "source", "source_ref", "published", "notes", "value", "config_id"}
+)
+
+
+def _configuration(row: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((k, v) for k, v in row.items() if k not in _NOT_CONFIGURATION))

@@ -1,0 +1,85 @@
+"""Errors of predictions, summarised by metric, source and accelerator.
+
+The error of a prediction is exp|ln(predicted / measured)| - 1, so that half and double are
+equally wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One predicted row and its measured value."""
+
+    id: str
+    metric: str
+    source: str
+    accelerator: str
+    trusted: bool
+    predicted: float
+    low: float
+    high: float
+    measured: float
+    verdict: str
+
+    @property
+    def error(self) -> float | None:
+        """Symmetric relative error; None without a positive measurement."""
+        if not (self.measured > 0 and self.predicted > 0):
+            return None
+        return float(np.exp(abs(np.log(self.predicted / self.measured))) - 1)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Errors of one group of rows."""
+
+    group: str
+    metric: str
+    n: int
+    median_error: float
+    p90_error: float
+    median_signed: float
+    within_20pct: float
+    interval80_coverage: float
+
+
+def summarise(rows: Sequence[Scored]) -> list[Summary]:
+    """Summaries per metric, then per source, then per accelerator; doubted rows left out."""
+    kept = [row for row in rows if row.trusted and row.error is not None]
+    found = [_summary("all", metric, group) for metric, group in _by(kept, "metric")]
+    for field in ("source", "accelerator"):
+        for name, group in _by(kept, field):
+            found += [_summary(name, metric, part) for metric, part in _by(group, "metric")]
+    return found
+
+
+def _by(rows: Sequence[Scored], field: str) -> Iterator[tuple[str, list[Scored]]]:
+    for name in sorted({str(getattr(row, field)) for row in rows}):
+        yield name, [row for row in rows if getattr(row, field) == name]
+
+
+def _summary(group: str, metric: str, rows: Sequence[Scored]) -> Summary:
+    predicted = np.array([row.predicted for row in rows])
+    measured = np.array([row.measured for row in rows])
+    ratio = np.log(predicted / measured)
+    error = np.expm1(np.abs(ratio))
+    inside = [row.low <= row.measured <= row.high for row in rows]
+    return Summary(
+        group=group,
+        metric=metric,
+        n=len(rows),
+        median_error=float(np.median(error)),
+        p90_error=float(np.quantile(error, 0.9)),
+        median_signed=float(np.expm1(np.median(ratio))),
+        within_20pct=float(np.mean(error < 0.2)),
+        interval80_coverage=float(np.mean(inside)),
+    )
