@@ -1,4 +1,4 @@
-"""What was taken for granted: every gap that was filled, with what the other choice would change."""
+"""What was taken for granted: every gap that was filled, and what another choice would change."""
 
 from __future__ import annotations
 

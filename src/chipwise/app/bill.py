@@ -64,7 +64,7 @@ def memory_of(point: Evaluated, *, formulas: bool = True) -> Memory:
         capacity_bytes=point.job.cluster.accelerator.memory_bytes,
         usable_bytes=usable,
         load_peak_bytes=values["load_peak_bytes"],
-        range=memory_range(reserved),
+        range=memory_range(point, reserved),
     )
 
 

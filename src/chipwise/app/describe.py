@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from chipwise import rules
-from chipwise.app.documents import Layout, Performance, Range, Subject, TimePart
+from chipwise.app.documents import Layout, Performance, Subject, TimePart
 from chipwise.app.evaluation import Evaluated, Scalars
 from chipwise.app.ranges import time_range
 from chipwise.estimate import TIME_PARTS
-from chipwise.i18n import _
 from chipwise.physics import MODEL
 from chipwise.spec.job import Strategy, TrainingJob
 
@@ -112,9 +111,9 @@ def performance_of(point: Evaluated) -> dict[str, Any]:
     values = point.time
     parts = time_parts(values)
     return {
-        **{f"{name}_s": _rated(values[name]) for name in ("step_time",)},
+        "step_time_s": time_range(point, values["step_time"]),
         **{
-            name: _rated(values[name])
+            name: time_range(point, values[name])
             for name in ("tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu")
         },
         "peak_flops_per_s": values["peak_matmul"],
@@ -127,10 +126,6 @@ def performance_of(point: Evaluated) -> dict[str, Any]:
 def performance(point: Evaluated) -> Performance:
     """How fast one evaluated job is."""
     return Performance(**performance_of(point))
-
-
-def _rated(likely: float) -> Range:
-    return time_range(likely)
 
 
 def bound_by(parts: tuple[TimePart, ...]) -> str:

@@ -40,7 +40,9 @@ class Evaluated:
     memory: Scalars
     """At the fullest stage."""
     time: Scalars
-    overridden: frozenset[str] = frozenset()
+    overridden: frozenset[str]
+    memory_quantities: frozenset[str]
+    """Quantities of the memory bill: asked on their own, they are the fullest stage's."""
 
     @property
     def share(self) -> float:
@@ -50,7 +52,10 @@ class Evaluated:
 
 
 def evaluate(
-    job: TrainingJob, strategy: Strategy, overrides: Mapping[str, float] | None = None
+    job: TrainingJob,
+    strategy: Strategy,
+    overrides: Mapping[str, float] | None = None,
+    also: Sequence[str] = (),
 ) -> Evaluated:
     """Every quantity of one complete job.
 
@@ -58,11 +63,15 @@ def evaluate(
         job: a job with nothing left unsaid.
         strategy: its strategy, complete.
         overrides: values in SI units that replace inputs, constants or quantities.
+        also: quantities wanted beside those of memory and time.
     """
     inputs, keys = training_columns(job, strategy)
     columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
     memory = evaluate_memory(columns, MEMORY, keep_all=True)
-    time = evaluate_time(columns, TIME, keep_all=True)
+    bill = frozenset(memory)
+    if also:
+        memory = evaluate_memory(columns, (*MEMORY, *also), keep_all=True)
+    time = evaluate_time(columns, (*TIME, *also), keep_all=True)
     return Evaluated(
         job,
         strategy,
@@ -70,6 +79,7 @@ def evaluate(
         _numbers(columns | memory),
         _numbers(columns | {"stage_is_first": 1.0} | time),
         frozenset(overrides or ()),
+        bill.union(name for name in also if MODEL[name].unit == "B"),
     )
 
 

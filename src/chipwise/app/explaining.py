@@ -14,9 +14,8 @@ from chipwise.app.requests import ExplainRequest
 from chipwise.calibration import shipped
 from chipwise.catalogue.derive import explain_bandwidth, explain_peak
 from chipwise.catalogue.hardware import accelerator_provenance, system_provenance
-from chipwise.columns import PEAK_OF
+from chipwise.defaults import PEAK_OF
 from chipwise.errors import UnknownNameError, UsageError
-from chipwise.estimate import MEMORY_PARTS
 from chipwise.i18n import _
 from chipwise.physics import MODEL
 from chipwise.physics.inputs import INPUTS
@@ -35,6 +34,8 @@ _OF_DEVICE = {
     "intra_bandwidth": "scaleup_bandwidth",
 }
 """Input columns and the field of the accelerator's file that each comes from."""
+_OF_SYSTEM = {"network_bandwidth": "network_bandwidth", "link_bandwidth": "intra_bandwidth"}
+"""Fields of a system's file and the input column that each becomes."""
 _BENCHMARKED = "matmul_fraction_16bit"
 
 
@@ -71,13 +72,13 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     name = str(request.quantity)
     if name not in _known():
         raise UnknownNameError(_("quantity"), name, _known(), LISTING)
-    if request.model is None:
+    if request.model is None or name == PEAK:
         return _of_device(request, name)
     one = complete(stated_job(request))
-    point = evaluate(one.job, one.strategy, read_overrides(request.set))
-    if name.startswith(PEAK):
-        return _of_device(request, name)
-    tree = MODEL.explain(name, _values(point, name), _given(point), request.depth)
+    wanted = (name,) if name in MODEL else ()
+    point = evaluate(one.job, one.strategy, read_overrides(request.set), also=wanted)
+    values = point.memory if name in point.memory_quantities else point.time
+    tree = MODEL.explain(name, values, _given(point), request.depth)
     return ExplainDocument(
         inputs=request.model_dump(exclude_none=True),
         assumptions=assumptions_of(one),
@@ -108,17 +109,6 @@ def _entries() -> Iterator[QuantityEntry]:
     yield QuantityEntry(name=PEAK, unit="FLOP/s", meaning=_("dense peak of a device, by dtype"))
 
 
-def _values(point: Evaluated, name: str) -> dict[str, float]:
-    """The values of the stage that the quantity is about: the fullest one for memory."""
-    of_memory = name in point.memory and name not in point.time
-    about_memory = of_memory or name in MEMORY_PARTS
-    return dict(point.memory if about_memory or name in _memory_names(point) else point.time)
-
-
-def _memory_names(point: Evaluated) -> set[str]:
-    return {name for name in point.memory if name in MODEL and MODEL[name].unit == "B"}
-
-
 def _given(point: Evaluated) -> dict[str, Given]:
     """What is known of every input of one job: meaning, unit, source and basis."""
     cluster = point.job.cluster
@@ -143,11 +133,8 @@ def _hardware(cluster: Cluster, precision: str) -> dict[str, Given]:
             found[name] = replace(INPUTS[name], source=value.source, basis=value.basis)
     if cluster.node.id != "single":
         for field, value in system_provenance(cluster.node.id).items():
-            name = {"network_bandwidth": "network_bandwidth", "link_bandwidth": "intra_bandwidth"}
-            if field in name:
-                found[name[field]] = replace(
-                    INPUTS[name[field]], source=value.source, basis=value.basis
-                )
+            if name := _OF_SYSTEM.get(field, ""):
+                found[name] = replace(INPUTS[name], source=value.source, basis=value.basis)
     if cluster.accelerator.matmul_fraction:
         found[_BENCHMARKED] = replace(INPUTS[_BENCHMARKED], source="microbench", basis="measured")
     return found

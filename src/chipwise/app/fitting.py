@@ -41,9 +41,8 @@ def fit(request: FitRequest) -> FitDocument:
     overrides = read_overrides(request.set)
     point = evaluate(one.job, one.strategy, overrides)
     limit = 1 - (request.headroom or 0.0)
-    remedies, one_change = (), None
-    if point.share > limit:
-        remedies, one_change = remedies_for(one, limit, overrides)
+    over = point.share > limit
+    remedies, one_change = remedies_for(one, limit, overrides) if over else ((), None)
     layout = layout_of(point)
     host = host_bytes(point, overrides)
     return FitDocument(

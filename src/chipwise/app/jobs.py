@@ -1,4 +1,4 @@
-"""From a request to complete jobs: names looked up, gaps filled, rules checked, one layout chosen."""
+"""From a request to a complete job: names looked up, gaps filled, rules checked, layout chosen."""
 
 from __future__ import annotations
 
@@ -93,11 +93,24 @@ def complete(stated: TrainingJob) -> Complete:
 
 
 def possible(stated: TrainingJob) -> Iterator[tuple[TrainingJob, Strategy]]:
-    """Complete jobs that fill the gaps, preferred ones first; rules not checked yet."""
+    """Complete jobs that fill the gaps, preferred ones first; rules not checked yet.
+
+    Where memory is short and nothing was said, activations are recomputed and the micro-batch
+    is one sequence, whatever the stack does by itself.
+    """
     resolved = resolve(_with_usual_choices(stated))
-    for alternative in resolved.alternatives:
-        strategy = _equal_chunks(resolved.job, alternative)
+    choices = list(resolved.alternatives)
+    if stated.strategy.recompute is None:
+        choices = [lean for one in choices for lean in (one, _updated(one, recompute="full"))]
+    if stated.strategy.micro_batch is None:
+        choices += [_updated(one, micro_batch=1) for one in choices]
+    for choice in dict.fromkeys(choices):
+        strategy = _equal_chunks(resolved.job, choice)
         yield with_batch(resolved.job, strategy), strategy
+
+
+def _updated(strategy: Strategy, **updates: object) -> Strategy:
+    return strategy.model_copy(update=updates)
 
 
 def _valid(

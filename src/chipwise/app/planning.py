@@ -34,7 +34,11 @@ from chipwise.spec.job import TrainingJob
 from chipwise.units import show
 
 TOKENS_PER_STEP = 2**20
-"""Global batch where none is stated, in tokens: what published 7B to 70B runs use or less."""
+TOKENS_PER_DEVICE = 2**10
+"""Global batch where none is stated: a million tokens, and a thousand per device at least.
+
+Published runs use 1 to 4 million tokens up to 70B parameters, and 16 million on 16,384 devices.
+"""
 _PER_SYSTEM = 3
 _MOST_DEVICES = 65536
 _HOUR = 3600.0
@@ -113,16 +117,16 @@ def _with_sequence(job: TrainingJob) -> TrainingJob:
 
 
 def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
-    """With one global batch for all systems: about a million tokens, divisible by all counts."""
+    """With one global batch for all systems, divisible by all their device counts if possible."""
     if jobs[0].workload.global_batch is not None:
         return jobs
-    target = max(1, round(TOKENS_PER_STEP / (jobs[0].workload.seq_len or 1)))
+    most = max(job.cluster.num_devices for job in jobs)
+    tokens = max(TOKENS_PER_STEP, TOKENS_PER_DEVICE * most)
+    target = max(1, round(tokens / (jobs[0].workload.seq_len or 1)))
     common = lcm(*(job.cluster.num_devices for job in jobs))
     batch = ceil(target / common) * common if common <= 2 * target else target
     return [
-        job.model_copy(
-            update={"workload": job.workload.model_copy(update={"global_batch": batch})}
-        )
+        job.model_copy(update={"workload": job.workload.model_copy(update={"global_batch": batch})})
         for job in jobs
     ]
 
@@ -132,9 +136,7 @@ def _search(job: TrainingJob, request: PlanTrainRequest) -> Found:
     devices = job.cluster.num_devices
     if request.max_devices is not None and devices > request.max_devices:
         text = _("{devices} devices are more than --max-devices {most}")
-        raise UsageError(
-            "too-many-devices", text.format(devices=devices, most=request.max_devices)
-        )
+        raise UsageError("too-many-devices", text.format(devices=devices, most=request.max_devices))
     limit = _limit(request)
     found = search(job, limit * TIGHT, _PER_SYSTEM)
     return found if found.best else search(job, limit, _PER_SYSTEM)
@@ -168,7 +170,7 @@ def _objective(candidate: Candidate, request: PlanTrainRequest) -> float:
 
 def _plan(point: Evaluated, request: PlanTrainRequest) -> Plan:
     likely = request.tokens / point.time["tokens_per_s"]
-    duration = time_range(likely)
+    duration = time_range(point, likely)
     devices = point.job.cluster.num_devices
     meets = None if request.deadline is None else duration.likely <= request.deadline
     return Plan(
@@ -204,7 +206,8 @@ def _ranked(plans: list[Plan], request: PlanTrainRequest) -> tuple[Plan, ...]:
         return plan.meets_deadline is False, first, second
 
     return tuple(
-        plan.model_copy(update={"rank": rank}) for rank, plan in enumerate(sorted(plans, key=order), 1)
+        plan.model_copy(update={"rank": rank})
+        for rank, plan in enumerate(sorted(plans, key=order), 1)
     )
 
 
@@ -310,9 +313,5 @@ def _assumptions(
 
 def _warnings(clusters: list[Cluster], chosen: list[Candidate]) -> list[str]:
     understood = [cluster.understood for cluster in clusters if cluster.understood]
-    slow = [
-        text
-        for one in chosen
-        for text in rules.layout_warnings(one.job.cluster, one.strategy)
-    ]
+    slow = [text for one in chosen for text in rules.layout_warnings(one.job.cluster, one.strategy)]
     return list(dict.fromkeys([*understood, *slow]))

@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
-from chipwise import rules
 from chipwise.app.documents import Remedy
 from chipwise.app.evaluation import compare
 from chipwise.app.jobs import Complete, complete
