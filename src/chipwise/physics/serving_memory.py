@@ -75,32 +75,25 @@ def kv_shards(tp: Array, kv_heads: Array) -> Array:
     return np.minimum(tp, kv_heads)
 
 
-@quantity(unit="1", source="arithmetic")
-def fullest_stage_share(layers: Array, pp: Array) -> Array:
-    """Share of the layers the fullest pipeline stage holds: whole layers only. [1]"""
-    return np.ceil(layers / pp) / layers
-
-
 @quantity(unit="B", source="arithmetic", assumes="small and low-rank matrices repeat on each rank")
-def device_layer_bytes(
+def rank_layer_bytes(
     attention_split_params: Array,
     attention_kv_params: Array,
     attention_whole_params: Array,
     attention_bytes: Array,
     block_weights_bytes: Array,
     small_weights_bytes: Array,
-    fullest_stage_share: Array,
     tp: Array,
     kv_shards: Array,
 ) -> Array:
-    """Layer weights on the fullest device. [B]"""
+    """Weights of all layers on one rank of the tensor-parallel group, before pipelining. [B]"""
     attention = attention_split_params / tp + attention_kv_params / kv_shards
     held = (attention + attention_whole_params) * attention_bytes
-    return fullest_stage_share * (held + block_weights_bytes / tp + small_weights_bytes)
+    return held + block_weights_bytes / tp + small_weights_bytes
 
 
 @quantity(unit="B", source="arithmetic")
-def device_outer_bytes(
+def rank_outer_bytes(
     input_table_bytes: Array,
     head_table_bytes: Array,
     tied_embeddings: Array,
@@ -108,19 +101,29 @@ def device_outer_bytes(
     tp: Array,
     pp: Array,
 ) -> Array:
-    """Embedding and head on the fullest device; a pipeline has them on different stages. [B]"""
+    """Embedding and head on one rank; in a pipeline they are at opposite ends. [B]"""
     table = table_on_device * input_table_bytes
     together = table + head_table_bytes * (1 - tied_embeddings * table_on_device)
     return np.where(pp > 1, np.maximum(table, head_table_bytes), together) / tp
 
 
-@quantity(unit="B", source="arithmetic", parts=True)
-def device_weights_bytes(device_layer_bytes: Array, device_outer_bytes: Array) -> Array:
+@quantity(unit="B", source="arithmetic", assumes="stages with embedding or head get no odd layer")
+def device_weights_bytes(
+    rank_layer_bytes: Array, rank_outer_bytes: Array, layers: Array, pp: Array
+) -> Array:
     """Weights on the fullest device. [B]"""
-    return device_layer_bytes + device_outer_bytes
+    inner = rank_layer_bytes * np.ceil(layers / pp) / layers
+    outer = rank_layer_bytes * np.floor(layers / pp) / layers + rank_outer_bytes
+    return np.maximum(inner, outer)
 
 
 # -- keys and values --------------------------------------------------------------------------
+
+
+@quantity(unit="1", source="arithmetic")
+def fullest_stage_share(layers: Array, pp: Array) -> Array:
+    """Share of the layers the fullest pipeline stage holds: whole layers only. [1]"""
+    return np.ceil(layers / pp) / layers
 
 
 @quantity(unit="B", source="arithmetic")
@@ -275,8 +278,8 @@ def longest_sequence(
 ) -> Array:
     """Longest context that one sequence alone can have; infinite without growing layers. [1]"""
     values = (kv_room_bytes / device_kv_share - sequence_state_bytes) / kv_value_bytes
-    inside = values / (kv_full_width + kv_window_width)
-    beyond = (values - kv_window_width * window) / kv_full_width
+    inside = values / np.maximum(kv_full_width + kv_window_width, 1e-12)
+    beyond = (values - kv_window_width * window) / np.maximum(kv_full_width, 1e-12)
     return np.maximum(np.where(values <= (kv_full_width + kv_window_width) * window,
                                inside, beyond), 0.0)  # fmt: skip
 
