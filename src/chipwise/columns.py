@@ -33,6 +33,9 @@ _OPTIMIZER_BYTES = {
     **{"lion": 4.0, "muon": 4.8},
 }
 """State bytes per parameter beside fp32 weights; halved where states are kept in 16 bit."""
+_UNMEASURED = {"tpu": 0.92}
+"""Share of peak large products reach where nobody published one; 0.80 on other kinds. Systolic
+arrays run dense products close to their peak [jouppi2023]."""
 _COHERENT_LINK = 200e9
 """Host links above this rate (B/s) belong to superchips whose CPU shares memory coherently."""
 _MATRICES = {
@@ -166,7 +169,7 @@ def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -
         "devices_per_node": float(cluster.devices_per_node),
         "peak_matmul": peaks[PEAK_OF[precision]],
         "peak_16bit": peak_16bit,
-        "matmul_fraction_16bit": device.matmul_fraction or 0.80,
+        "matmul_fraction_16bit": device.matmul_fraction or _UNMEASURED.get(device.kind, 0.80),
         "peak_bandwidth": device.peak_bandwidth,
         "visible_bytes": device.visible_bytes or device.memory_bytes,
         "intra_bandwidth": intra or host,
@@ -379,8 +382,11 @@ def _low_precision_key(precision: str, family: str, strategy: Strategy) -> str:
 
 
 def _pairing(framework: str, family: str) -> str:
-    """FlashAttention-2 level kernels on Hopper and later run at about half of their best."""
-    tuned = framework in ("megatron-core", "xla", "gaudi", "ascend", "other")
+    """FlashAttention-2 level kernels on Hopper and later run at about half of their best.
+
+    Megatron stacks that run on these devices use the vendor's own attention kernels.
+    """
+    tuned = framework in ("megatron-core", "megatron", "xla", "gaudi", "ascend", "other")
     newer = family in ("nvidia-hopper", "nvidia-blackwell")
     return "older" if newer and not tuned else "matched"
 

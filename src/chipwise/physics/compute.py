@@ -213,7 +213,9 @@ def attention_core_time(
     layers: Array,
     tp: Array,
     microbatch_tokens: Array,
-    matmul_rate_16bit: Array,
+    peak_16bit: Array,
+    matmul_fraction_16bit: Array,
+    power_factor: Array,
     attention_forward_efficiency: Array,
     attention_kernel_factor: Array,
     eager_attention: Array,
@@ -222,12 +224,14 @@ def attention_core_time(
     """Forward time of scores, softmax and value products of one layer. [s]
 
     Notes:
-        Eager kernels compute the masked half as well: 1/causal_share times the work.
+        Eager kernels compute the masked half as well: 1/causal_share times the work. Attention
+        kernels are limited by softmax and data movement, not by the power that throttles dense
+        products, so neither the derate nor the family factor of those applies.
     """
     masked = 1 + eager_attention * (1 / causal_share - 1)
     work = attention_flop_per_token * masked * microbatch_tokens / (layers * tp)
-    rate = matmul_rate_16bit * attention_forward_efficiency * attention_kernel_factor
-    return work / rate
+    rate = peak_16bit * matmul_fraction_16bit * power_factor
+    return work / (rate * attention_forward_efficiency * attention_kernel_factor)
 
 
 @quantity(unit="s", source="assumed")

@@ -293,9 +293,7 @@ def serving_peak_bytes(
     runtime_bytes: Array,
 ) -> Array:
     """What the sequences asked for need on the fullest device. [B]"""
-    return (
-        device_weights_bytes + wanted_kv_bytes + forward_peak_bytes + graph_bytes + runtime_bytes
-    )
+    return device_weights_bytes + wanted_kv_bytes + forward_peak_bytes + graph_bytes + runtime_bytes
 
 
 @quantity(unit="B", source="vllm-engine")
