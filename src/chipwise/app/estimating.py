@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from chipwise import rules
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
 from chipwise.app.documents import EstimateDocument
 from chipwise.app.evaluation import evaluate, read_overrides, verdict
-from chipwise.app.jobs import complete, stated_job
+from chipwise.app.jobs import complete, stated_job, training_warnings
 from chipwise.app.requests import EstimateTrainRequest
 
 
@@ -24,7 +23,7 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=assumptions_of(one),
-        warnings=tuple(rules.layout_warnings(one.job.cluster, one.strategy)),
+        warnings=training_warnings(one.job, one.strategy),
         subject=subject_of(one.job),
         layout=layout,
         verdict=verdict(point.share, request.headroom),

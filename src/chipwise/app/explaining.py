@@ -24,6 +24,15 @@ from chipwise.spec.hardware import Cluster
 
 LISTING = "chipwise explain --list"
 PEAK = "peak_flops"
+ALIASES = {
+    "peak_memory": "allocated_bytes",
+    "memory": "needed_bytes",
+    "total_bytes": "allocated_bytes",
+    "verdict": "memory_share",
+    "step_time_s": "step_time",
+    "duration_s": "duration",
+}
+"""Keys of the documents and plain words, and the quantity that each means."""
 BANDWIDTH = "peak_bandwidth"
 _OF_DEVICE = {
     "peak_bandwidth": "bandwidth",
@@ -69,7 +78,7 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     """
     if request.list:
         return QuantitiesDocument(inputs={"list": True}, quantities=tuple(_entries()))
-    name = str(request.quantity)
+    name = ALIASES.get(str(request.quantity), str(request.quantity))
     if name not in _known():
         raise UnknownNameError(_("quantity"), name, _known(), LISTING)
     if request.model is None or name == PEAK:

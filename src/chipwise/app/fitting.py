@@ -14,7 +14,7 @@ from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
 from chipwise.app.evaluation import Evaluated, evaluate, read_overrides, verdict
-from chipwise.app.jobs import Complete, complete, stated_job
+from chipwise.app.jobs import Complete, complete, stated_job, training_warnings
 from chipwise.app.remedies import remedies_for
 from chipwise.app.requests import FitRequest
 from chipwise.calibration import shipped
@@ -49,7 +49,7 @@ def fit(request: FitRequest) -> FitDocument:
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=assumptions_of(Complete(stated, one.job, one.strategy)),
         warnings=(
-            *rules.layout_warnings(one.job.cluster, one.strategy),
+            *training_warnings(one.job, one.strategy),
             *_host_warnings(one.job, host),
         ),
         subject=subject_of(one.job),

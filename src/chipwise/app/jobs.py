@@ -17,6 +17,7 @@ from chipwise.catalogue.names import parse_system
 from chipwise.defaults import default_precision, resolve
 from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
+from chipwise.search.space import trainers
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Strategy, TrainingJob
 
@@ -109,6 +110,15 @@ def possible(stated: TrainingJob) -> Iterator[tuple[TrainingJob, Strategy]]:
         yield with_batch(resolved.job, strategy), strategy
 
 
+def training_warnings(job: TrainingJob, strategy: Strategy) -> tuple[str, ...]:
+    """What is allowed but slow, and devices that no known software trains on."""
+    found = list(rules.layout_warnings(job.cluster, strategy))
+    if not trainers(job.cluster.accelerator):
+        text = _("no training stack runs on {name}: the numbers are what its hardware would allow")
+        found.append(text.format(name=job.cluster.accelerator.id))
+    return tuple(found)
+
+
 def _updated(strategy: Strategy, **updates: object) -> Strategy:
     return strategy.model_copy(update=updates)
 
@@ -116,7 +126,7 @@ def _updated(strategy: Strategy, **updates: object) -> Strategy:
 def _valid(
     options: Iterator[tuple[TrainingJob, Strategy]],
 ) -> Iterator[tuple[TrainingJob, Strategy]]:
-    """The options that obey all rules; the first one's error when none does."""
+    """The options that obey all rules, as stated; the first one's error when none does."""
     first_error: LayoutError | None = None
     found = False
     for job, strategy in options:
@@ -141,6 +151,8 @@ def _with_usual_choices(job: TrainingJob) -> TrainingJob:
         if plain and job.cluster.accelerator.kind == "gpu":
             updates = {"framework": "deepspeed", "tp": 1, "pp": 1}
             strategy = strategy.model_copy(update=updates)
+    if (strategy.tp or 1) > job.cluster.devices_per_node and strategy.pp is None:
+        strategy = strategy.model_copy(update={"pp": 1})
     workload = job.workload
     if workload.precision is None:
         precision = default_precision(job.cluster.accelerator, "fsdp")

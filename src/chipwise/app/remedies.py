@@ -246,20 +246,20 @@ def _peak(device: Accelerator) -> float:
 
 
 def smallest_device(one: Complete, limit: float, overrides: Mapping[str, float]) -> Complete | None:
-    """The job on the same count of the smallest catalogue device that holds it, not much slower."""
+    """The job on the same count of the smallest device that holds it; the same software first."""
     own = one.job.cluster.accelerator
     rough = compare([(one.job, one.strategy)], overrides)
     least = float(rough.needed[0]) / limit * 0.6
     devices = (load_accelerator(name) for name in accelerator_ids())
     larger = sorted(
-        (device.memory_bytes, device.software != own.software, device.id)
+        (device.software != own.software, device.memory_bytes, device.id)
         for device in devices
         if device.memory_bytes > max(own.memory_bytes, least)
         and not device.announced
         and set(device.software) & set(_TRAINS)
         and _peak(device) >= _peak(own) / 2
     )
-    for _size, _foreign, name in larger:
+    for _foreign, _size, name in larger:
         try:
             cluster = make_cluster(name, (one.job.cluster.num_devices,))
         except UsageError:
