@@ -1,0 +1,155 @@
+"""``fit``: the verdict, the most that fits, and remedies that hold what they promise."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from chipwise.app import fit
+from chipwise.app.documents import FitDocument, Remedy
+from chipwise.app.requests import FitRequest
+
+
+def asked(**fields: Any) -> FitDocument:
+    values = {"model": "llama-2-7b", "on": "rtx-4090", **fields}
+    return fit(FitRequest.model_validate(values))
+
+
+def fields_of(flags: str) -> dict[str, Any]:
+    """The request fields that some flags mean."""
+    words = shlex.split(flags)
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return {name.removeprefix("--").replace("-", "_"): value for name, value in pairs}
+
+
+def test_full_training_of_7b_does_not_fit_24_gigabytes() -> None:
+    # 16 bytes for each of 6.74 billion parameters are 108 GB
+    document = asked()
+    assert document.verdict == "does not fit"
+    assert document.exit_code == 3
+    assert document.memory.total_bytes > 108e9
+    assert document.headroom_bytes < 0
+    assert document.largest.micro_batch is None and document.largest.seq_len is None
+
+
+def test_zero_2_on_four_cards_needs_44_gigabytes_of_states_each() -> None:
+    document = asked(on="rtx-4090:4", shard="zero2")
+    lines = {part.name: part.bytes for part in document.memory.parts}
+    states = lines["weights"] + lines["gradients"] + lines["optimizer states"]
+    assert states == pytest.approx(43.8e9, rel=0.01)  # 2·6.74 + 18·6.74/4
+    assert document.exit_code == 3
+    assert document.one_change is not None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"on": "rtx-4090:4", "shard": "zero2"},
+        {"on": "a100-sxm-80", "recompute": "none", "micro_batch": 4},
+        {"model": "llama-2-70b", "on": "h100-sxm:8"},
+        {"on": "rtx-4090:2", "framework": "fsdp", "shard": "none"},
+    ],
+)
+def test_a_remedy_that_fits_makes_the_job_fit_when_it_is_taken(fields: dict[str, Any]) -> None:
+    document = asked(**fields)
+    assert document.remedies
+    for remedy in document.remedies:
+        elsewhere = remedy.flags.startswith("--on")
+        kept = fields if elsewhere else _pinned(document, fields)
+        after = asked(**{**kept, **fields_of(remedy.flags)})
+        assert (after.verdict != "does not fit") == remedy.fits_after, remedy.change
+        if not elsewhere:
+            saved = document.headroom_bytes - after.headroom_bytes
+            assert -saved == pytest.approx(remedy.saves_bytes, rel=1e-6)
+
+
+def _pinned(document: FitDocument, fields: dict[str, Any]) -> dict[str, Any]:
+    """The job as it was evaluated, so that only the remedy differs."""
+    layout = document.layout
+    names = ("framework", "recompute", "shard", "micro_batch", "tp", "pp", "ep")
+    return {**fields, **{name: getattr(layout, name) for name in names}}
+
+
+def test_the_one_change_is_one_of_the_remedies_and_fits() -> None:
+    document = asked()
+    assert document.one_change in document.remedies
+    assert document.one_change is not None and document.one_change.fits_after
+
+
+def test_measures_are_combined_only_where_no_single_one_is_enough() -> None:
+    assert not any("+" in one.change for one in asked().remedies)
+    combined = asked(on="rtx-4090:2", framework="fsdp", shard="none", headroom=0.8).one_change
+    assert combined is None or isinstance(combined, Remedy)
+
+
+def test_remedies_come_in_the_order_a_person_tries_them() -> None:
+    document = asked(
+        on="rtx-4090:4", framework="fsdp", shard="none", micro_batch=4, recompute="none"
+    )
+    ladder = (
+        *("--micro-batch", "--recompute", "--seq", "--shard", "--optimizer"),
+        *("--method", "--offload", "--on"),
+    )
+    places = [
+        ladder.index(one.flags.split()[0]) for one in document.remedies if "+" not in one.change
+    ]
+    assert places == sorted(places)
+    assert set(places) == set(range(len(ladder)))
+
+
+def test_what_fits_needs_no_remedy() -> None:
+    document = asked(method="qlora", seq=2048)
+    assert document.verdict == "fits"
+    assert document.exit_code == 0
+    assert document.remedies == () and document.one_change is None
+
+
+@pytest.mark.parametrize("fields", [{"method": "qlora"}, {"on": "h100-sxm:8"}])
+def test_the_largest_micro_batch_fits_and_one_more_does_not(fields: dict[str, Any]) -> None:
+    base = {**fields, "seq": 1024, "recompute": "full"}
+    most = asked(**base).largest.micro_batch
+    assert most is not None
+    assert asked(**base, micro_batch=most).verdict != "does not fit"
+    assert asked(**base, micro_batch=most + 1).verdict == "does not fit"
+
+
+def test_the_longest_sequence_fits_and_a_longer_one_does_not() -> None:
+    base = {"method": "qlora", "recompute": "full"}
+    longest = asked(**base, seq=1024).largest.seq_len
+    assert longest is not None and longest % 64 == 0
+    assert asked(**base, seq=longest).verdict != "does not fit"
+    assert asked(**base, seq=longest + 64).verdict == "does not fit"
+
+
+def test_a_stated_batch_allows_only_micro_batches_that_divide_it() -> None:
+    document = asked(method="qlora", seq=512, global_batch=6)
+    assert document.largest.micro_batch in (1, 2, 3, 6)
+
+
+def test_micro_batch_1_is_assumed_and_said() -> None:
+    document = asked(method="qlora")
+    assert document.layout.micro_batch == 1
+    assert any("micro-batch 1" in one.text for one in document.assumptions)
+    stated = asked(method="qlora", micro_batch=1)
+    assert not any("micro-batch" in one.text for one in stated.assumptions)
+
+
+def test_headroom_moves_the_limit() -> None:
+    plain, careful = asked(method="qlora"), asked(method="qlora", headroom=0.25)
+    quarter = 0.25 * plain.memory.usable_bytes
+    assert plain.headroom_bytes - careful.headroom_bytes == pytest.approx(quarter)
+
+
+def test_offloaded_states_are_counted_on_the_host() -> None:
+    document = asked(on="a100-sxm-80", offload="optimizer", recompute="full")
+    # fp32 momentum and variance beside fp32 weights: 8 bytes a parameter
+    assert document.host_bytes == pytest.approx(8 * 6_738_415_616, rel=1e-3)
+    assert asked(on="a100-sxm-80").host_bytes is None
+
+
+def test_more_than_the_host_has_is_warned_about() -> None:
+    document = asked(model="llama-2-70b", on="rtx-4090:8", offload="optimizer,params")
+    assert any("host memory" in text for text in document.warnings)
