@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def test_more_devices_of_one_domain_never_make_the_best_time_worse() -> None:
         search(job("llama-3.2-1b", f"h100-sxm:{count}", batch=64), LIMIT).best[0].step_time
         for count in (1, 2, 4, 8)
     ]
-    assert all(more <= fewer * (1 + 1e-9) for fewer, more in zip(best, best[1:], strict=False))
+    assert all(more <= fewer * (1 + 1e-9) for fewer, more in pairwise(best))
 
 
 def test_more_memory_to_use_never_makes_the_best_time_worse() -> None:

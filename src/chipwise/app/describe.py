@@ -100,6 +100,8 @@ def _other(split: Strategy, job: TrainingJob) -> Iterator[tuple[str, Any]]:
         value = getattr(split, name)
         if value is not None:
             yield name, value
+    if experts := rules.num_experts(job.model):
+        yield "experts", experts
     for name in ("base_dtype", "lora_rank", "lora_targets"):
         value = getattr(job.workload, name)
         if value is not None:

@@ -136,7 +136,9 @@ def command(words: str, split: Json, *changes: str) -> str:
 def _layout_flags(split: Json) -> Iterator[tuple[str, str]]:
     yield "seq", str(split["seq_len"])
     for name in ("dp", "tp", "pp", "cp", "ep", "vpp"):
-        if split[name] > 1:
+        chunked = name == "vpp" and split["pp"] > 1
+        spread = name == "ep" and split["other"].get("experts")
+        if split[name] > 1 or chunked or spread:
             yield name, str(split[name])
     for name in ("shard", "micro_batch", "recompute", "framework"):
         yield name.replace("_", "-"), str(split[name])

@@ -14,7 +14,9 @@ from chipwise.app.requests import FitRequest
 
 def asked(**fields: Any) -> FitDocument:
     values = {"model": "llama-2-7b", "on": "rtx-4090", **fields}
-    return fit(FitRequest.model_validate(values))
+    document = fit(FitRequest.model_validate(values))
+    assert isinstance(document, FitDocument)
+    return document
 
 
 def fields_of(flags: str) -> dict[str, Any]:
