@@ -123,6 +123,9 @@ def _attention_columns(model: ModelSpec) -> Scalars:
         "attention_window_width": total["window"],
         "window": total["window_len"],
         "causal_share": 0.5 if causal else 1.0,
+        "misaligned_heads": float(
+            any(g.attention.head_dim % 8 for g in model.layers if g.attention is not None)
+        ),
         "score_heads": total["heads"],
         "query_width": max(1.0, total["query"] / model.num_layers),
         "key_value_width": total["kv"],
@@ -345,7 +348,8 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
     device = job.cluster.accelerator
     compiled = bool(strategy.compiled)
     precision = job.workload.precision or "bf16"
-    overlap = {True: "yes", False: "no", None: "xla" if framework == "xla" else "default"}
+    usual = {"xla": "xla", "megatron-core": "tuned"}.get(framework, "default")
+    overlap = {True: "yes", False: "no", None: usual}
     return {
         "framework": framework,
         "family": device.family,
@@ -378,7 +382,9 @@ def _low_precision_key(precision: str, family: str, strategy: Strategy) -> str:
         return "16bit"
     if strategy.fp8_recipe == "rowwise":
         return "fp8-rowwise"
-    return "fp8-blackwell" if family == "nvidia-blackwell" else "fp8"
+    if family != "nvidia-blackwell":
+        return "fp8"
+    return "mxfp8" if "mxfp8" in (precision, strategy.fp8_recipe) else "fp8-blackwell"
 
 
 def _pairing(framework: str, family: str) -> str:
@@ -388,7 +394,9 @@ def _pairing(framework: str, family: str) -> str:
     """
     tuned = framework in ("megatron-core", "megatron", "xla", "gaudi", "ascend", "other")
     newer = family in ("nvidia-hopper", "nvidia-blackwell")
-    return "older" if newer and not tuned else "matched"
+    if not newer:
+        return "matched"
+    return "newest" if tuned else "older"
 
 
 def stack_columns(

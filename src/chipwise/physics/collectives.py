@@ -113,17 +113,10 @@ def tp_layer_time(
     return np.where(tp > 1, collectives * one, 0.0)
 
 
-@quantity(unit="s", source="assumed", assumes="only stacks with blocking stage hand-over pay it")
-def tp_sync_time(tp: Array, pp: Array, num_nodes: Array, stage_sync_time: Array) -> Array:
-    """Time of one layer lost when wide stages wait for each other over nodes. [s]"""
-    waits = (tp >= 4) & (pp > 1) & (num_nodes > 1)
-    return np.where(waits, stage_sync_time * tp, 0.0)
-
-
 @quantity(unit="s", source="arithmetic")
-def tp_exposed_time(tp_layer_time: Array, tp_exposed_share: Array, tp_sync_time: Array) -> Array:
+def tp_exposed_time(tp_layer_time: Array, tp_exposed_share: Array) -> Array:
     """Tensor-parallel communication of one layer that computing does not hide. [s]"""
-    return tp_layer_time * tp_exposed_share + tp_sync_time
+    return tp_layer_time * tp_exposed_share
 
 
 @quantity(unit="s", source="megablocks2022")

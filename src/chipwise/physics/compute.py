@@ -78,6 +78,16 @@ def matmul_rate_16bit(
     return measured * matmul_derate * stack_factor * family_factor * power_factor
 
 
+@quantity(unit="1", source="nvidia-matmul-guide", assumes="the model width decides")
+def alignment_slowdown(hidden: Array, tp: Array, misaligned_width_slowdown: Array) -> Array:
+    """Slow-down of dense products whose sharded width is no multiple of 64. [1]
+
+    Notes:
+        Tiles and 128-byte memory segments are then cut; multiples of 64 16-bit values run best.
+    """
+    return np.where(np.mod(hidden, 64 * tp) > 0, misaligned_width_slowdown, 1.0)
+
+
 @quantity(unit="1", source="assumed", assumes="one tile-quantisation constant for all dimensions")
 def attention_shape_efficiency(
     microbatch_tokens: Array, hidden: Array, query_width: Array, tp: Array, half_size: Array
@@ -136,6 +146,7 @@ def attention_linear_time(
     microbatch_tokens: Array,
     matmul_rate: Array,
     attention_shape_efficiency: Array,
+    alignment_slowdown: Array,
     operand_time_factor: Array,
     weight_pass_bytes: Array,
     hidden: Array,
@@ -148,7 +159,8 @@ def attention_linear_time(
     work = flop_per_multiply_add * params * microbatch_tokens
     moved = params * weight_pass_bytes + 4 * microbatch_tokens * hidden * compute_bytes
     return (
-        work / (matmul_rate * attention_shape_efficiency) + operand_time_factor * moved / bandwidth
+        work * alignment_slowdown / (matmul_rate * attention_shape_efficiency)
+        + operand_time_factor * moved / bandwidth
     )
 
 
@@ -160,6 +172,7 @@ def ffn_linear_time(
     microbatch_tokens: Array,
     matmul_rate: Array,
     ffn_shape_efficiency: Array,
+    alignment_slowdown: Array,
     operand_time_factor: Array,
     weight_pass_bytes: Array,
     ffn_saved_width: Array,
@@ -173,7 +186,10 @@ def ffn_linear_time(
     work = flop_per_multiply_add * params * microbatch_tokens
     width = ffn_saved_width / (layers * tp) + 2 * hidden
     moved = params * weight_pass_bytes + microbatch_tokens * width * compute_bytes
-    return work / (matmul_rate * ffn_shape_efficiency) + operand_time_factor * moved / bandwidth
+    return (
+        work * alignment_slowdown / (matmul_rate * ffn_shape_efficiency)
+        + operand_time_factor * moved / bandwidth
+    )
 
 
 @quantity(unit="s", source="megablocks2022")
@@ -219,16 +235,20 @@ def attention_core_time(
     attention_forward_efficiency: Array,
     attention_kernel_factor: Array,
     eager_attention: Array,
+    misaligned_heads: Array,
+    misaligned_slowdown: Array,
     causal_share: Array,
 ) -> Array:
     """Forward time of scores, softmax and value products of one layer. [s]
 
     Notes:
-        Eager kernels compute the masked half as well: 1/causal_share times the work. Attention
+        Eager kernels compute the masked half as well: 1/causal_share times the work; where the
+        head width is no multiple of 8 their 16-bit products miss the tensor cores. Attention
         kernels are limited by softmax and data movement, not by the power that throttles dense
         products, so neither the derate nor the family factor of those applies.
     """
     masked = 1 + eager_attention * (1 / causal_share - 1)
+    masked = masked * (1 + eager_attention * misaligned_heads * (misaligned_slowdown - 1))
     work = attention_flop_per_token * masked * microbatch_tokens / (layers * tp)
     rate = peak_16bit * matmul_fraction_16bit * power_factor
     return work / (rate * attention_forward_efficiency * attention_kernel_factor)
@@ -392,6 +412,15 @@ def layer_passes(
     return passes * (1 + shard_weights * shard_passes)
 
 
+@quantity(unit="s", source="assumed", assumes="only stacks with blocking stage hand-over pay it")
+def stage_wait_time(
+    tp: Array, pp: Array, num_devices: Array, devices_per_node: Array, stage_sync_time: Array
+) -> Array:
+    """Host time per layer that ranks of a stage wait for each other when stages span nodes. [s]"""
+    waits = (tp > 1) & (pp > 1) & (num_devices > devices_per_node)
+    return np.where(waits, stage_sync_time * tp, 0.0)
+
+
 @quantity(unit="s", source="assumed")
 def layer_host_time(
     layer_passes: Array,
@@ -403,12 +432,13 @@ def layer_host_time(
     has_experts: Array,
     expert_host_share: Array,
     moe_layer_share: Array,
+    stage_wait_time: Array,
 ) -> Array:
     """Time the host needs to launch all kernels of one layer for one micro-batch. [s]"""
     parallel = 1 + tp_host_share * np.maximum(0.0, tp - 4)
     experts = 1 + has_experts * moe_layer_share * expert_host_share
     one = host_pass_time * host_factor * host_cpu_factor
-    return layer_passes * one * parallel * experts
+    return layer_passes * one * parallel * experts + stage_wait_time
 
 
 @quantity(unit="s", source="assumed", assumes="device and host work overlap: nearly a hard maximum")

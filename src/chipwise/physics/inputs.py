@@ -33,6 +33,7 @@ _MODEL = {
     "attention_window_width": ("1", "the same, summed over sliding-window layers"),
     "window": ("1", "sliding-window length"),
     "causal_share": ("1", "share of the score matrix that counts: half when causal"),
+    "misaligned_heads": ("1", "1 when the head width is no multiple of 8"),
     "score_heads": ("1", "heads, summed over layers"),
     "query_width": ("1", "heads × query width of one layer"),
     "key_value_width": ("1", "key plus value width, summed over layers"),

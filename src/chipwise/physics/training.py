@@ -48,9 +48,15 @@ def shard_exposed_time(
 
 
 @quantity(unit="s", source="narayanan2021")
-def head_stage_time(head_time: Array, pp: Array, head_exposed_share: Array) -> Array:
-    """What the head adds to the slowest stage: all of it alone, most of it on a last stage. [s]"""
-    return head_time * np.where(pp > 1, head_exposed_share, 1.0)
+def head_stage_time(
+    head_time: Array, pp: Array, head_exposed_share: Array, balances_head: Array
+) -> Array:
+    """What the head adds to the slowest stage: all of it alone, most of it on a last stage. [s]
+
+    Notes:
+        Stacks that balance stages by cost give the last stage fewer layers instead.
+    """
+    return head_time * np.where(pp > 1, head_exposed_share * (1 - balances_head), 1.0)
 
 
 @quantity(unit="s", source="narayanan2021")

@@ -33,9 +33,10 @@ class Fit:
 
 
 def source_weights(sources: NDArray[np.str_]) -> Vector:
-    """Weight of each row: 1/√n of its source, so that a source counts with √n. Shape (rows,)."""
-    names, place, counts = np.unique(sources, return_inverse=True, return_counts=True)
-    return 1.0 / np.sqrt(counts[place].astype(np.float64)) if len(names) else np.ones(0)
+    """Weight of each row: 1/√n of its source, one on average, so that a source counts with √n."""
+    _names, place, counts = np.unique(sources, return_inverse=True, return_counts=True)
+    weight = 1.0 / np.sqrt(counts[place].astype(np.float64))
+    return weight / weight.mean()
 
 
 def fit_constants(
@@ -47,7 +48,7 @@ def fit_constants(
     kind: str,
     *,
     scale: float = 0.12,
-    weight: float = 2.0,
+    weight: float = 1.5,
     rounds: int = _ROUNDS,
 ) -> Fit:
     """Move the constants of one kind to where the measurements and their priors meet.
