@@ -17,8 +17,9 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     Raises:
         UsageError: unknown names, several systems, an impossible layout.
     """
-    one = complete(stated_job(request))
-    point = evaluate(one.job, one.strategy, read_overrides(request.set))
+    overrides = read_overrides(request.set)
+    one = complete(stated_job(request), overrides)
+    point = evaluate(one.job, one.strategy, overrides)
     layout = layout_of(point)
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),

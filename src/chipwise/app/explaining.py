@@ -83,9 +83,10 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
         raise UnknownNameError(_("quantity"), name, _known(), LISTING)
     if request.model is None or name == PEAK:
         return _of_device(request, name)
-    one = complete(stated_job(request))
+    overrides = read_overrides(request.set)
+    one = complete(stated_job(request), overrides)
     wanted = (name,) if name in MODEL else ()
-    point = evaluate(one.job, one.strategy, read_overrides(request.set), also=wanted)
+    point = evaluate(one.job, one.strategy, overrides, also=wanted)
     values = point.memory if name in point.memory_quantities else point.time
     tree = MODEL.explain(name, values, _given(point), request.depth)
     return ExplainDocument(

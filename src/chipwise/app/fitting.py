@@ -37,8 +37,8 @@ def fit(request: FitRequest) -> FitDocument:
         UsageError: unknown names, several systems, an impossible layout.
     """
     stated = stated_job(request)
-    one = complete(_one_sequence(stated))
     overrides = read_overrides(request.set)
+    one = complete(_one_sequence(stated), overrides)
     point = evaluate(one.job, one.strategy, overrides)
     limit = 1 - (request.headroom or 0.0)
     over = point.share > limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +78,7 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
     return job
 
 
-def complete(stated: TrainingJob) -> Complete:
+def complete(stated: TrainingJob, overrides: Mapping[str, float] | None = None) -> Complete:
     """Fill every gap and choose the first of the possible layouts that fits, else the leanest.
 
     Raises:
@@ -87,7 +87,7 @@ def complete(stated: TrainingJob) -> Complete:
     """
     rules.check_stated(stated)
     options = list(_valid(possible(stated)))
-    share = compare(options).share
+    share = compare(options, overrides).share
     fitting = np.flatnonzero(share <= 1.0)
     chosen = options[int(fitting[0] if len(fitting) else np.argmin(share))]
     return Complete(stated, *chosen)

@@ -68,14 +68,14 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     errors: list[LayoutError] = []
     for job in jobs:
         try:
-            one = _search(job, request)
+            one = _search(job, request, overrides)
         except UsageError as error:
             errors += [error] if isinstance(error, LayoutError) else []
             no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
             continue
         searched.append(_Searched(job, one))
         if not one.best:
-            no_fit.append(_no_fit(job, one, request))
+            no_fit.append(_no_fit(job, one, request, overrides))
     if errors and len(errors) == len(jobs):
         raise errors[0]
     chosen = _chosen(searched, request)
@@ -131,15 +131,15 @@ def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
     ]
 
 
-def _search(job: TrainingJob, request: PlanTrainRequest) -> Found:
+def _search(job: TrainingJob, request: PlanTrainRequest, overrides: Mapping[str, float]) -> Found:
     """The layouts with room to spare; those that just fit only where no other does."""
     devices = job.cluster.num_devices
     if request.max_devices is not None and devices > request.max_devices:
         text = _("{devices} devices are more than --max-devices {most}")
         raise UsageError("too-many-devices", text.format(devices=devices, most=request.max_devices))
     limit = _limit(request)
-    found = search(job, limit * TIGHT, _PER_SYSTEM)
-    return found if found.best else search(job, limit, _PER_SYSTEM)
+    found = search(job, limit * TIGHT, _PER_SYSTEM, overrides)
+    return found if found.best else search(job, limit, _PER_SYSTEM, overrides)
 
 
 def _limit(request: PlanTrainRequest) -> float:
@@ -233,7 +233,9 @@ def _pareto(plans: tuple[Plan, ...]) -> tuple[ParetoPoint, ...]:
 # -- where nothing fits ----------------------------------------------------------------------
 
 
-def _no_fit(job: TrainingJob, found: Found, request: PlanTrainRequest) -> NoFit:
+def _no_fit(
+    job: TrainingJob, found: Found, request: PlanTrainRequest, overrides: Mapping[str, float]
+) -> NoFit:
     limit = _limit(request)
     usable = job.cluster.accelerator.visible_bytes
     if not found.counts.candidates:
@@ -246,18 +248,20 @@ def _no_fit(job: TrainingJob, found: Found, request: PlanTrainRequest) -> NoFit:
         system=job.cluster.name,
         reason=reason,
         short_by_bytes=max(0.0, found.least_excess),
-        smallest=_smallest(job, limit, request.max_devices or _MOST_DEVICES),
+        smallest=_smallest(job, limit, request.max_devices or _MOST_DEVICES, overrides),
     )
 
 
-def _smallest(job: TrainingJob, limit: float, most: int) -> str | None:
+def _smallest(
+    job: TrainingJob, limit: float, most: int, overrides: Mapping[str, float]
+) -> str | None:
     """The smallest larger cluster of the same devices that holds the job; None if none does."""
     count = job.cluster.num_devices
     while (count := 2 * count) <= most:
         try:
             cluster = make_cluster(job.cluster.accelerator.id, (count,))
             moved = job.model_copy(update={"cluster": cluster})
-            if holds(_divisible(moved), limit):
+            if holds(_divisible(moved), limit, overrides):
                 return cluster.name
         except UsageError:
             continue

@@ -211,13 +211,13 @@ def _on_other(
     )
 
 
-def _moved(one: Complete, cluster: Cluster) -> Complete | None:
+def _moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> Complete | None:
     """The job as stated on another cluster; degrees that no longer fill it are left open."""
     free = {"dp": None, "shard_group": None}
     strategy = one.stated.strategy.model_copy(update=free)
     stated = one.stated.model_copy(update={"cluster": cluster, "strategy": strategy})
     try:
-        return complete(stated)
+        return complete(stated, overrides)
     except UsageError:
         return None
 
@@ -235,7 +235,7 @@ def smallest_count(one: Complete, limit: float, overrides: Mapping[str, float]) 
             cluster = make_cluster(accelerator, (count,))
         except UsageError:
             continue
-        moved = _moved(one, cluster)
+        moved = _moved(one, cluster, overrides)
         if moved and _fits(moved, limit, overrides):
             return moved
     return None
@@ -264,7 +264,7 @@ def smallest_device(one: Complete, limit: float, overrides: Mapping[str, float])
             cluster = make_cluster(name, (one.job.cluster.num_devices,))
         except UsageError:
             continue
-        moved = _moved(one, cluster)
+        moved = _moved(one, cluster, overrides)
         if moved and _fits(moved, limit, overrides):
             return moved
     return None

@@ -6,7 +6,7 @@ that fits are the larger ones looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,15 +42,22 @@ class Scored:
     """Bytes by which the leanest candidate is over its memory; negative when it fits."""
 
 
-def score(space: Space, limit: float, *, with_time: bool = True) -> Scored:
+def score(
+    space: Space,
+    limit: float,
+    overrides: Mapping[str, float] | None = None,
+    *,
+    with_time: bool = True,
+) -> Scored:
     """Evaluate a space.
 
     Args:
         space: templates and degrees.
         limit: share of usable memory that may be used.
+        overrides: values that replace inputs, constants or quantities of every candidate.
         with_time: also compute the step time of what fits.
     """
-    table = _Table.of(space, shipped())
+    table = _Table.of(space, shipped(), overrides or {})
     first = _smallest_micro_batches(space.degrees)
     template, layout = _pairs(len(space.templates), first)
     needed, usable = table.memory(template, layout)
@@ -127,11 +134,11 @@ class _Table:
     """A number where all templates agree, else shape (templates,)."""
 
     @classmethod
-    def of(cls, space: Space, calibration: Calibration) -> _Table:
+    def of(cls, space: Space, calibration: Calibration, overrides: Mapping[str, float]) -> _Table:
         rows = [training_columns(space.job, strategy) for strategy in space.templates]
         inputs, keys = stack_columns(rows)
         size = (len(rows),)
-        every = {**inputs, **calibration.columns(keys)}
+        every = {**inputs, **calibration.columns(keys), **overrides}
         return cls(space, {name: _agreed(value, size) for name, value in every.items()})
 
     def memory(self, template: Index, layout: Index) -> tuple[Vector, Vector]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,18 +50,24 @@ class Found:
     """Bytes by which the leanest layout is over its memory."""
 
 
-def search(job: TrainingJob, limit: float, most: int = 3) -> Found:
+def search(
+    job: TrainingJob,
+    limit: float,
+    most: int = 3,
+    overrides: Mapping[str, float] | None = None,
+) -> Found:
     """The fastest layouts of a job that keep within a share of the memory.
 
     Args:
         job: with sequence length, global batch and precision; stated strategy fields pin an axis.
         limit: share of usable memory that may be used.
         most: layouts wanted; they differ in stack, degrees or sharding.
+        overrides: values that replace inputs, constants or quantities of every candidate.
 
     Raises:
         UsageError: nothing trains on this accelerator, or what is pinned breaks a rule.
     """
-    scored = [score(space, limit) for space in spaces(job)]
+    scored = [score(space, limit, overrides) for space in spaces(job)]
     counts = sum(
         (Counts(one.space.size, one.evaluated, len(one.share)) for one in scored), Counts()
     )
@@ -73,9 +80,9 @@ def search(job: TrainingJob, limit: float, most: int = 3) -> Found:
     )
 
 
-def holds(job: TrainingJob, limit: float) -> bool:
+def holds(job: TrainingJob, limit: float, overrides: Mapping[str, float] | None = None) -> bool:
     """Whether any layout of the job keeps within a share of the memory."""
-    return any(len(score(space, limit, with_time=False).share) for space in spaces(job))
+    return any(len(score(space, limit, overrides, with_time=False).share) for space in spaces(job))
 
 
 def _best(scored: list[Scored], most: int) -> list[Candidate]:

@@ -166,6 +166,17 @@ def test_the_counts_of_the_search_add_up() -> None:
     assert 0 < search.fit <= search.evaluated
 
 
+def test_a_measured_value_counts_in_the_search_as_in_an_estimate() -> None:
+    slow_link = {"set": "intra_bandwidth=1 GB/s", "on": "h100-sxm:8"}
+    document = asked(**slow_link)
+    plan = document.plans[0]
+    assert estimate_of(plan, set=slow_link["set"]).step_time_s == plan.step_time_s
+    fast = asked(on="h100-sxm:8").plans[0]
+    assert plan.step_time_s.likely > fast.step_time_s.likely
+    worse = estimate_of(fast, set=slow_link["set"])
+    assert plan.step_time_s.likely <= worse.step_time_s.likely
+
+
 def test_ranges_hold_their_likely_value() -> None:
     for plan in asked().plans:
         for span in (plan.duration_s, plan.device_hours, plan.mfu, plan.step_time_s):
