@@ -70,7 +70,7 @@ def serving_columns(setup: ServingSetup) -> Scalars:
             "table_on_device": float(engine.table_on_device),
             "context_bytes": engine.runtime,
             "channel_bytes": engine.channel,
-            "graph_layer_bytes": engine.graph_layer,
+            "graph_layer_bytes": engine.graph_layer if device.kind == "gpu" else 0.0,
             "logit_bytes": float(engine.logit_bytes),
             "kv_value_bytes": KV_BYTES[setup.kv_dtype],
             "compute_bytes": setup.compute_bytes,

@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from chipwise.app import documents, requests
 
 
-def fit(request: requests.FitRequest) -> documents.FitDocument:
+def fit(
+    request: requests.FitRequest,
+) -> documents.FitDocument | documents.ServeFitDocument:
     """Does the job fit, where does the memory go, and what would change it."""
+    if request.task == "serve":
+        from chipwise.app import fit_serve
+
+        return fit_serve.fit_serve(request)
     from chipwise.app import fitting
 
     return fitting.fit(request)

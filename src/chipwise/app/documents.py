@@ -108,7 +108,7 @@ class Memory(Part):
     total_bytes: float
     """Peak allocated by tensors: the parts add up to it."""
     reserved_bytes: float
-    """What the process holds at the peak: allocated, allocator reserve, context."""
+    """What the allocator holds at the peak: live tensors and its cache; context is apart."""
     capacity_bytes: float
     usable_bytes: float
     """What a program can have of the capacity."""
@@ -156,11 +156,65 @@ class FitDocument(Document):
     memory: Memory
     host_bytes: float | None = None
     headroom_bytes: float
-    """Usable minus reserved; negative when it does not fit."""
+    """Usable (less the headroom asked for) minus needed; negative when it does not fit."""
     largest: Largest
     remedies: tuple[Remedy, ...] = ()
     one_change: Remedy | None = None
     """The cheapest remedy that makes it fit; null when it fits or none does."""
+
+    @property
+    def exit_code(self) -> int:
+        """3 when it does not fit."""
+        return EXIT_INFEASIBLE if self.verdict == "does not fit" else 0
+
+
+class ServeLayout(Part):
+    """How one copy of the model is spread, and what the engine is told."""
+
+    engine: str
+    tp: int = 1
+    pp: int = 1
+    copies: int = 1
+    """Independent copies of the model; capacities are those of one."""
+    weights_dtype: str
+    kv_dtype: str
+    context: int
+    concurrency: int
+    gpu_memory_utilization: float
+    max_num_batched_tokens: int
+    max_num_seqs: int
+
+
+class ServeFitDocument(Document):
+    """Does a model fit for serving, and what context and concurrency it leaves room for."""
+
+    command: str = "fit"
+    task: Literal["serve"] = "serve"
+    subject: Subject
+    layout: ServeLayout
+    verdict: Verdict
+    memory: Memory
+    host_bytes: float | None = None
+    headroom_bytes: float
+    """Room for keys and values minus what the sequences asked for need; per device."""
+    weights_bytes: float
+    """One copy of the model, over all its devices."""
+    device_weights_bytes: float
+    kv_bytes_per_token: float
+    """All layers, over all devices of a copy."""
+    kv_room_bytes: float
+    """Per device; 0 when not even the weights fit."""
+    kv_tokens: int
+    """Tokens that one copy's KV cache holds."""
+    max_context: int
+    """Longest context of one sequence alone, within what the model allows."""
+    max_concurrency: int
+    """Sequences of the context asked for that one copy holds at once."""
+    largest: Largest
+    remedies: tuple[Remedy, ...] = ()
+    one_change: Remedy | None = None
+    engine_command: str
+    """The engine's own command line for this setup."""
 
     @property
     def exit_code(self) -> int:
@@ -440,6 +494,7 @@ class ErrorDocument(Part):
 DOCUMENTS: tuple[type[Part], ...] = (
     PlanDocument,
     FitDocument,
+    ServeFitDocument,
     EstimateDocument,
     ExplainDocument,
     QuantitiesDocument,

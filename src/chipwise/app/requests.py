@@ -33,6 +33,8 @@ from chipwise.spec.model import Frozen
 R = TypeVar("R", bound="Request")
 Offload = Literal["optimizer", "params", "activations"]
 ChunkedLoss = Literal["no", "yes", "fused"]
+EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp"]
+KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 Objective = Literal["time", "device-hours"]
 
 DTYPE_WORDS = {
@@ -117,6 +119,7 @@ Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
+Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
 Fold = BeforeValidator(_folded)
 
 
@@ -219,11 +222,54 @@ class _NeedsModelAndSystem(JobRequest):
     on: str
 
 
+_SERVING = (
+    *("engine", "weights_dtype", "kv_dtype", "context", "concurrency"),
+    *("gpu_memory_utilization", "max_num_batched_tokens", "max_num_seqs"),
+)
+"""Fields that only serving has."""
+_EITHER = ("task", "model", "on", "precision", "seq", "tp", "pp", "dp", "headroom", "set")
+"""Fields of training that mean the same when serving."""
+
+
 class FitRequest(_NeedsModelAndSystem):
-    """Does the job fit in memory."""
+    """Does the job fit in memory: a training step, or an engine that serves the model."""
 
     use_case: ClassVar[str] = "fit"
-    task: Literal["train"] = "train"
+    task: Annotated[Literal["train", "serve"], Fold] = "train"
+
+    engine: Annotated[EngineName, Fold] | None = None
+    weights_dtype: str | None = None
+    """How the checkpoint stores its weights: bf16, fp8, awq, q4_k_m …"""
+    kv_dtype: Annotated[KvDtype, Fold] | None = None
+    context: Whole | None = None
+    """Tokens of one sequence, prompt and answer."""
+    concurrency: Whole | None = None
+    """Sequences at once."""
+    gpu_memory_utilization: Positive | None = None
+    """Share of the device's memory the engine plans with."""
+    max_num_batched_tokens: Whole | None = None
+    """Most tokens of one forward pass."""
+    max_num_seqs: Whole | None = None
+    """Most sequences of one forward pass."""
+
+    @model_validator(mode="after")
+    def _flags_belong_to_the_task(self) -> FitRequest:
+        kept = {*_SERVING, *_EITHER, *Request.model_fields}
+        stated = self.model_fields_set
+        odd = stated & {*_SERVING} if self.task == "train" else stated - kept
+        odd = {
+            name for name in odd if getattr(self, name) != self.__class__.model_fields[name].default
+        }
+        if not odd:
+            return self
+        flag = flag_of(sorted(odd)[0])
+        reason = (
+            _("{flag} needs --task serve") if self.task == "train"
+            else _("{flag} says how to train; --task serve does not take it")
+        ).format(flag=flag)  # fmt: skip
+        raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+
+
 
 
 class EstimateTrainRequest(_NeedsModelAndSystem):

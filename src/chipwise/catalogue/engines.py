@@ -17,7 +17,7 @@ from chipwise.units import parse
 
 _FILE = Path(__file__).parent / "data" / "engines.toml"
 _BIG_DEVICE = 70 * 2**30
-EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp"]
+EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp", "pooled", "eager"]
 
 
 def _bytes(value: Any) -> float:
@@ -41,6 +41,8 @@ class Engine(Frozen):
     pool: bool
     """The KV pool is allocated at the start, whatever is asked for."""
     table_on_device: bool
+    offered: bool = True
+    """A person can ask for it; others only occur in measurements."""
     block: Count
     runtime: Bytes
     channel: Bytes
@@ -81,10 +83,12 @@ def engines() -> dict[EngineName, Engine]:
     }
 
 
-def recognise_engine(text: str) -> Engine | None:
-    """The engine that free text such as ``vLLM (ROCm)`` names; None when none is known."""
+def recognise_engine(text: str) -> Engine:
+    """The engine that free text such as ``vLLM (ROCm)`` names; the eager one when none fits."""
     lowered = text.strip().lower()
-    for engine in engines().values():
-        if any(re.search(pattern, lowered) for pattern in engine.match):
-            return engine
-    return None
+    found = (
+        engine
+        for engine in engines().values()
+        if any(re.search(pattern, lowered) for pattern in engine.match)
+    )
+    return next(found)

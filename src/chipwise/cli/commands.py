@@ -58,7 +58,7 @@ COMMANDS: tuple[Command, ...] = (
         "FitRequest",
         "chipwise fit llama-2-7b --on rtx-4090 --method qlora --seq 2048",
         lambda: (_model(),),
-        lambda: (_task(), *flags.estimate_flags()),
+        lambda: (_task(), *flags.estimate_flags(), *flags.serving_flags()),
     ),
     Command(
         ("estimate", "train"),
@@ -132,7 +132,7 @@ def _model() -> Argument:
 
 
 def _task() -> Flag:
-    return Flag("task", _("what the memory is for"), "T", choices=("train",), section=_("Job"))
+    return Flag("task", _("what the memory is for"), "T", choices=("train", "serve"), section=_("Job"))
 
 
 def _explain_flags() -> tuple[Flag, ...]:

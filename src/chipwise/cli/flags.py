@@ -144,6 +144,25 @@ def memory_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def serving_flags() -> tuple[Flag, ...]:
+    """How an engine serves the model."""
+    section = _("Serving")
+    return (
+        Flag("engine", _("serving engine"), "E", section=section,
+             choices=("vllm", "sglang", "trt-llm", "llama.cpp")),
+        Flag("weights-dtype", _("storage of the weights: bf16, fp8, int8, awq, gptq, nf4, mxfp4, "
+             "nvfp4, q4_k_m, q8_0 and others"), "W", section=section),
+        Flag("kv-dtype", _("number format of keys and values"), "D", section=section,
+             choices=("fp32", "bf16", "fp16", "fp8", "int8", "int4")),
+        Flag("context", _("tokens of one sequence, prompt and answer"), "N", section=section),
+        Flag("concurrency", _("sequences at once"), "N", section=section),
+        Flag("gpu-memory-utilization", _("share of device memory the engine plans with"), "X",
+             section=section),
+        Flag("max-num-batched-tokens", _("most tokens of one forward pass"), "N", section=section),
+        Flag("max-num-seqs", _("most sequences of one forward pass"), "N", section=section),
+    )  # fmt: skip
+
+
 def override_flag() -> Flag:
     """Measured values that replace computed ones."""
     return Flag(

@@ -13,7 +13,11 @@ from chipwise.units import show
 
 
 def page_of(document: Json) -> Page:
-    """The page of a document, chosen by the first word of its command."""
+    """The page of a document, chosen by the first word of its command, and its task."""
+    if document.get("task") == "serve":
+        from chipwise.report.pages_serve import serve_fit_page
+
+        return serve_fit_page(document)
     return _PAGES[str(document["command"]).split()[0]](document)
 
 
@@ -123,15 +127,15 @@ def _after_plan(document: Json) -> NextCommand | None:
 
 def fit_page(document: Json) -> Page:
     """Verdict, the memory bill, the most that fits, the one change, remedies."""
-    bill = _bill(document["memory"])
+    bill = memory_bill(document["memory"])
     blocks = (
         Note(_verdict_line(document), words.VERDICT_TONES.get(document["verdict"], "plain")),
         _subject(document),
         bill,
         Note(_memory_line(document)),
         _largest(document["largest"]),
-        _one_change(document),
-        _remedies(document["remedies"]),
+        one_change(document),
+        remedies_table(document["remedies"]),
         words.warnings(document),
         words.assumptions(document),
         _after_fit(document),
@@ -165,7 +169,7 @@ def _subject(document: Json) -> Note:
     )
 
 
-def _bill(memory: Json) -> Table:
+def memory_bill(memory: Json) -> Table:
     rows = [
         [
             Cell(part["name"], part["name"]),
@@ -235,7 +239,7 @@ def _largest(largest: Json) -> Note | None:
     )
 
 
-def _one_change(document: Json) -> Note | None:
+def one_change(document: Json) -> Note | None:
     change = document["one_change"]
     if not change:
         return None
@@ -256,7 +260,7 @@ def _slower(slowdown: float | None) -> str:
     return "" if slowdown is None else _(", {factor} × the time").format(factor=f"{slowdown:.2f}")
 
 
-def _remedies(remedies: list[Json]) -> Table:
+def remedies_table(remedies: list[Json]) -> Table:
     rows = [
         [
             Cell(remedy["change"], remedy["change"]),
@@ -317,7 +321,7 @@ def estimate_page(document: Json) -> Page:
         table,
         Note(_("Bound by {what}.").format(what=document["bound_by"])),
         parts,
-        _bill(document["memory"]),
+        memory_bill(document["memory"]),
         Note(
             f"{words.verdict(document['verdict']).text}: {_memory_line(document)}",
             words.VERDICT_TONES.get(document["verdict"], "plain"),
