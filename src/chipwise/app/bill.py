@@ -8,7 +8,9 @@ from chipwise.app.documents import Memory, MemoryPart
 from chipwise.app.evaluation import Evaluated, Scalars
 from chipwise.app.ranges import memory_range
 from chipwise.estimate import MEMORY_PARTS
+from chipwise.i18n import _
 from chipwise.physics import MODEL
+from chipwise.units import show
 
 OTHER = "other live tensors"
 LOADED = "checkpoint being loaded"
@@ -66,6 +68,19 @@ def memory_of(point: Evaluated, *, formulas: bool = True) -> Memory:
         load_peak_bytes=values["load_peak_bytes"],
         range=memory_range(point, reserved),
     )
+
+
+def load_warnings(point: Evaluated) -> list[str]:
+    """A sentence where reading the checkpoint, not training, is what does not fit."""
+    values = point.memory
+    loading, training = values["load_peak_bytes"], values["training_peak_bytes"]
+    if not training < values["usable_bytes"] < loading:
+        return []
+    text = _(
+        "training would take {training}, but this stack reads the whole checkpoint on each device "
+        "({loading}): load it sharded or through host memory"
+    )
+    return [text.format(training=show(training, "B"), loading=show(loading, "B"))]
 
 
 def part_name(quantity: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chipwise.app.assumptions import assumptions_of
-from chipwise.app.bill import memory_of
+from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
 from chipwise.app.documents import EstimateDocument
 from chipwise.app.evaluation import evaluate, read_overrides, verdict
@@ -24,7 +24,7 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=assumptions_of(one),
-        warnings=training_warnings(one.job, one.strategy),
+        warnings=(*training_warnings(one.job, one.strategy), *load_warnings(point)),
         subject=subject_of(one.job),
         layout=layout,
         verdict=verdict(point.share, request.headroom),

@@ -10,20 +10,19 @@ from numpy.typing import NDArray
 
 from chipwise import rules
 from chipwise.app.assumptions import assumptions_of
-from chipwise.app.bill import memory_of
+from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
-from chipwise.app.evaluation import Evaluated, evaluate, read_overrides, verdict
+from chipwise.app.evaluation import evaluate, read_overrides, verdict
+from chipwise.app.host import host_bytes, host_warnings
 from chipwise.app.jobs import Complete, complete, stated_job, training_warnings
 from chipwise.app.remedies import remedies_for
 from chipwise.app.requests import FitRequest
 from chipwise.calibration import shipped
 from chipwise.columns import training_columns
 from chipwise.estimate import evaluate_memory
-from chipwise.i18n import _
 from chipwise.quantity import Array
 from chipwise.spec.job import TrainingJob
-from chipwise.units import show
 
 _MOST_SEQUENCES = 4096
 _LONGEST_SEQUENCE = 2**22
@@ -44,13 +43,14 @@ def fit(request: FitRequest) -> FitDocument:
     over = point.share > limit
     remedies, one_change = remedies_for(one, limit, overrides) if over else ((), None)
     layout = layout_of(point)
-    host = host_bytes(point, overrides)
+    host = host_bytes(one.job, one.strategy, overrides)
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=assumptions_of(Complete(stated, one.job, one.strategy)),
         warnings=(
             *training_warnings(one.job, one.strategy),
-            *_host_warnings(one.job, host),
+            *load_warnings(point),
+            *host_warnings(one.job, host),
         ),
         subject=subject_of(one.job),
         layout=layout,
@@ -103,36 +103,3 @@ def _last_fitting(
     fits = np.asarray(found["needed_bytes"]) <= limit * np.asarray(found["usable_bytes"])
     fitting = values[np.broadcast_to(fits, values.shape)]
     return int(fitting[-1]) if fitting.size else None
-
-
-def host_bytes(point: Evaluated, overrides: Mapping[str, float]) -> float | None:
-    """Host memory that offloaded states of all devices of one node take; None without offload."""
-    split = point.strategy
-    offloaded = (split.offload_optimizer, split.offload_params, split.offload_activations)
-    if not any(offloaded):
-        return None
-    names = ("optimizer", "params", "activations")
-    on_device = split.model_copy(update={f"offload_{name}": False for name in names})
-    full = evaluate(point.job, on_device, overrides).memory
-    moved = sum(
-        full[name] - point.memory[name]
-        for name in (
-            "weights_resident_bytes",
-            "gradient_bytes",
-            "optimizer_state_bytes",
-            "kept_activation_bytes",
-        )
-    )
-    return moved * point.job.cluster.devices_per_node
-
-
-def _host_warnings(job: TrainingJob, needed: float | None) -> list[str]:
-    available = job.cluster.node.host_memory_bytes
-    if needed is None or not available or needed <= available:
-        return []
-    text = _("offloaded states take {needed} of host memory, but a {node} node has {available}")
-    return [
-        text.format(
-            needed=show(needed, "B"), node=job.cluster.node.id, available=show(available, "B")
-        )
-    ]

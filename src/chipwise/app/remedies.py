@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf
 
 from chipwise.app.documents import Remedy
 from chipwise.app.evaluation import compare
+from chipwise.app.host import host_holds
 from chipwise.app.jobs import Complete, complete
 from chipwise.catalogue.clusters import make_cluster
 from chipwise.catalogue.hardware import accelerator_ids, load_accelerator
@@ -160,7 +162,8 @@ def _computed(
             slowdown=None
             if changed[place - 1][1].offload_params
             else float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
-            fits_after=bool(rough.share[place] <= limit),
+            fits_after=bool(rough.share[place] <= limit)
+            and host_holds(*changed[place - 1], overrides),
         )
         for place, group in enumerate(groups, 1)
     ]
@@ -169,15 +172,22 @@ def _computed(
 def _combination(
     one: Complete, measures: list[Measure], limit: float, overrides: Mapping[str, float]
 ) -> Remedy | None:
-    """The shortest combination that fits: first of those that keep the job, then of all."""
-    for pool in ([measure for measure in measures if measure.keeps], measures):
+    """The shortest combination that fits: of what keeps the job on its devices, else of all."""
+    keeping = [measure for measure in measures if measure.keeps]
+    on_device = [measure for measure in keeping if "--offload" not in measure.flags]
+    for pool in (on_device, keeping, measures):
         for length in range(2, min(_LONGEST_COMBINATION, len(pool)) + 1):
             groups = [group for group in combinations(pool, length) if _compatible(group)]
             found = _computed(one, groups, limit, overrides) if groups else []
             fitting = [remedy for remedy in found if remedy.fits_after]
             if fitting:
-                return min(fitting, key=lambda remedy: remedy.slowdown or 0.0)
+                return min(fitting, key=_slowdown)
     return None
+
+
+def _slowdown(remedy: Remedy) -> float:
+    """To choose the fastest; what is not known is taken as slow."""
+    return inf if remedy.slowdown is None else remedy.slowdown
 
 
 def _compatible(group: tuple[Measure, ...]) -> bool:
@@ -204,16 +214,25 @@ def _on_other(
     rough = compare([(one.job, one.strategy), (other.job, other.strategy)], overrides)
     return Remedy(
         change=_("on {system}").format(system=other.job.cluster.name),
-        flags=f"--on {other.job.cluster.name}",
+        flags=f"--on {other.job.cluster.name}{_freed(one, other)}",
         saves_bytes=float(rough.needed[0] - rough.needed[1]),
         slowdown=float(rough.tokens_per_s[0] / rough.tokens_per_s[1]),
         fits_after=bool(rough.share[1] <= limit),
     )
 
 
+def _freed(one: Complete, other: Complete) -> str:
+    """The sharding that takes the place of a stated ``none``, as a flag."""
+    if one.stated.strategy.shard != "none" or other.strategy.shard == "none":
+        return ""
+    return f" --shard {other.strategy.shard}"
+
+
 def _moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> Complete | None:
     """The job as stated on another cluster; degrees that no longer fill it are left open."""
     free = {"dp": None, "shard_group": None}
+    if one.stated.strategy.shard == "none":
+        free["shard"] = None
     strategy = one.stated.strategy.model_copy(update=free)
     stated = one.stated.model_copy(update={"cluster": cluster, "strategy": strategy})
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chipwise.app import fit
-from chipwise.app.documents import FitDocument, Remedy
+from chipwise.app.documents import FitDocument
 from chipwise.app.requests import FitRequest
 
 
@@ -62,7 +62,9 @@ def test_a_remedy_that_fits_makes_the_job_fit_when_it_is_taken(fields: dict[str,
         elsewhere = remedy.flags.startswith("--on")
         kept = fields if elsewhere else _pinned(document, fields)
         after = asked(**{**kept, **fields_of(remedy.flags)})
-        assert (after.verdict != "does not fit") == remedy.fits_after, remedy.change
+        too_much_for_host = any("host memory" in text for text in after.warnings)
+        fits = after.verdict != "does not fit" and not too_much_for_host
+        assert fits == remedy.fits_after, remedy.change
         if not elsewhere:
             saved = document.headroom_bytes - after.headroom_bytes
             assert -saved == pytest.approx(remedy.saves_bytes, rel=1e-6)
@@ -82,9 +84,31 @@ def test_the_one_change_is_one_of_the_remedies_and_fits() -> None:
 
 
 def test_measures_are_combined_only_where_no_single_one_is_enough() -> None:
-    assert not any("+" in one.change for one in asked().remedies)
-    combined = asked(on="rtx-4090:2", framework="fsdp", shard="none", headroom=0.8).one_change
-    assert combined is None or isinstance(combined, Remedy)
+    assert not any(" + " in one.change for one in asked().remedies)
+    wasteful = {"framework": "fsdp", "shard": "none", "recompute": "none", "micro_batch": 4}
+    document = asked(on="rtx-4090:8", **wasteful)
+    best = document.one_change
+    assert best is not None and best.fits_after
+    assert best.flags == "--micro-batch 1 --recompute full --shard zero3"
+    singles = [one for one in document.remedies if " + " not in one.change]
+    assert not any(one.fits_after for one in singles if not one.flags.startswith("--on"))
+
+
+def test_a_checkpoint_that_does_not_fit_is_told_from_training_that_does_not() -> None:
+    # 4-bit weights of 69 billion parameters: 36 GB whole, 18 GB on each of two devices
+    two = {"model": "llama-2-70b", "on": "rtx-4090:2", "method": "qlora", "shard": "zero3"}
+    document = asked(**two, framework="fsdp", seq=512, recompute="full")
+    told = any("whole checkpoint" in text for text in document.warnings)
+    loads_whole = any(part.name == "checkpoint being loaded" for part in document.memory.parts)
+    assert told == loads_whole
+    assert not any("whole checkpoint" in text for text in asked().warnings)
+
+
+def test_offloading_is_no_remedy_where_the_host_is_too_small() -> None:
+    # 16 bytes for each of 69 billion parameters are 1.1 TB; the node has 8 · 64 GB
+    document = asked(model="llama-2-70b", on="rtx-4090:8")
+    (offload,) = (one for one in document.remedies if one.flags == "--offload optimizer,params")
+    assert not offload.fits_after
 
 
 def test_remedies_come_in_the_order_a_person_tries_them() -> None:
@@ -96,7 +120,7 @@ def test_remedies_come_in_the_order_a_person_tries_them() -> None:
         *("--method", "--offload", "--on"),
     )
     places = [
-        ladder.index(one.flags.split()[0]) for one in document.remedies if "+" not in one.change
+        ladder.index(one.flags.split()[0]) for one in document.remedies if " + " not in one.change
     ]
     assert places == sorted(places)
     assert set(places) == set(range(len(ladder)))
