@@ -30,9 +30,7 @@ def mixed_jobs() -> list[tuple[dict[str, float], dict[str, str]]]:
     for name, system, recompute, shard in product(
         MODELS, SYSTEMS, ("none", "selective", "full"), ("zero1", "zero3")
     ):
-        strategy = Strategy(
-            tp=1, pp=1, micro_batch=1, vpp=1, recompute=recompute, shard=shard
-        )
+        strategy = Strategy(tp=1, pp=1, micro_batch=1, vpp=1, recompute=recompute, shard=shard)
         job = TrainingJob(
             model=load_model(name),
             cluster=parse_system(system)[0],

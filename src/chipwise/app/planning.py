@@ -21,10 +21,10 @@ from chipwise.app.documents import (
     SearchReport,
 )
 from chipwise.app.evaluation import TIGHT, Evaluated, evaluate, read_overrides, verdict
+from chipwise.app.growth import smallest_cluster
 from chipwise.app.jobs import Complete, clusters_of, job_on
 from chipwise.app.ranges import time_range
 from chipwise.app.requests import PlanTrainRequest
-from chipwise.catalogue.clusters import make_cluster
 from chipwise.defaults import default_precision
 from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
@@ -256,16 +256,13 @@ def _smallest(
     job: TrainingJob, limit: float, most: int, overrides: Mapping[str, float]
 ) -> str | None:
     """The smallest larger cluster of the same devices that holds the job; None if none does."""
-    count = job.cluster.num_devices
-    while (count := 2 * count) <= most:
-        try:
-            cluster = make_cluster(job.cluster.accelerator.id, (count,))
-            moved = job.model_copy(update={"cluster": cluster})
-            if holds(_divisible(moved), limit, overrides):
-                return cluster.name
-        except UsageError:
-            continue
-    return None
+
+    def is_enough(cluster: Cluster) -> bool:
+        moved = job.model_copy(update={"cluster": cluster})
+        return holds(_divisible(moved), limit, overrides)
+
+    found = smallest_cluster(job.cluster, most, is_enough)
+    return found.name if found else None
 
 
 def _divisible(job: TrainingJob) -> TrainingJob:

@@ -13,6 +13,7 @@ from math import inf
 
 from chipwise.app.documents import Remedy
 from chipwise.app.evaluation import compare
+from chipwise.app.growth import smallest_cluster
 from chipwise.app.host import host_holds
 from chipwise.app.jobs import Complete, complete
 from chipwise.catalogue.clusters import make_cluster
@@ -247,17 +248,13 @@ def _fits(one: Complete, limit: float, overrides: Mapping[str, float]) -> bool:
 
 def smallest_count(one: Complete, limit: float, overrides: Mapping[str, float]) -> Complete | None:
     """The job on the smallest larger count of the same devices that holds it."""
-    accelerator = one.job.cluster.accelerator.id
-    count = one.job.cluster.num_devices
-    while (count := 2 * count) <= _MOST_DEVICES:
-        try:
-            cluster = make_cluster(accelerator, (count,))
-        except UsageError:
-            continue
+
+    def is_enough(cluster: Cluster) -> bool:
         moved = _moved(one, cluster, overrides)
-        if moved and _fits(moved, limit, overrides):
-            return moved
-    return None
+        return moved is not None and _fits(moved, limit, overrides)
+
+    found = smallest_cluster(one.job.cluster, _MOST_DEVICES, is_enough)
+    return _moved(one, found, overrides) if found else None
 
 
 def _peak(device: Accelerator) -> float:

@@ -31,9 +31,7 @@ def part(point: Evaluated, name: str) -> float:
 
 VARIED = [
     {"shard": shard, "recompute": recompute, "micro_batch": size}
-    for shard, recompute, size in product(
-        ("zero1", "zero2", "zero3"), ("none", "full"), (1, 8)
-    )
+    for shard, recompute, size in product(("zero1", "zero2", "zero3"), ("none", "full"), (1, 8))
 ] + [
     {"on": "rtx-4090", "method": "qlora"},
     {"on": "rtx-4090:4", "method": "lora", "shard": "zero3"},
