@@ -113,7 +113,7 @@ def mem_05() -> Answers:
 
 
 def mem_06() -> Answers:
-    job = {"model": "llama-7b", "on": "a100-sxm-80", "optimizer": "adamw"}
+    job: dict[str, Any] = {"model": "llama-7b", "on": "a100-sxm-80", "optimizer": "adamw"}
     held = states(trained(**job)) / GB
     return {
         "states_gb_at_16_bytes": held,
