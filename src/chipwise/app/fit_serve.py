@@ -53,7 +53,7 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
     values = evaluate_setup(setup, _overrides(request.set))
     layout = _layout(found)
     over = values["serving_share"] > 1
-    remedies = remedies_for(setup, lambda other: evaluate_setup(other)) if over else ()
+    remedies = remedies_for(setup, evaluate_setup) if over else ()
     context = longest_context(setup, values)
     return ServeFitDocument(
         inputs=request.model_dump(exclude_none=True, exclude_defaults=True) | layout.model_dump(),

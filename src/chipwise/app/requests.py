@@ -270,8 +270,6 @@ class FitRequest(_NeedsModelAndSystem):
         raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
 
 
-
-
 class EstimateTrainRequest(_NeedsModelAndSystem):
     """Time and memory of one training configuration."""
 

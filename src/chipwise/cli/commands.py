@@ -132,7 +132,9 @@ def _model() -> Argument:
 
 
 def _task() -> Flag:
-    return Flag("task", _("what the memory is for"), "T", choices=("train", "serve"), section=_("Job"))
+    return Flag(
+        "task", _("what the memory is for"), "T", choices=("train", "serve"), section=_("Job")
+    )
 
 
 def _explain_flags() -> tuple[Flag, ...]:

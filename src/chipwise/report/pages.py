@@ -170,6 +170,7 @@ def _subject(document: Json) -> Note:
 
 
 def memory_bill(memory: Json) -> Table:
+    """The parts of the fullest device's memory, and their sum."""
     rows = [
         [
             Cell(part["name"], part["name"]),
@@ -240,6 +241,7 @@ def _largest(largest: Json) -> Note | None:
 
 
 def one_change(document: Json) -> Note | None:
+    """The cheapest change that makes it fit."""
     change = document["one_change"]
     if not change:
         return None
@@ -261,6 +263,7 @@ def _slower(slowdown: float | None) -> str:
 
 
 def remedies_table(remedies: list[Json]) -> Table:
+    """What each change would save, and whether it is enough."""
     rows = [
         [
             Cell(remedy["change"], remedy["change"]),

@@ -47,7 +47,7 @@ class MemoryPrediction:
     assumptions: tuple[str, ...]
 
 
-class _Skipped(Exception):
+class _SkippedRowError(Exception):
     """A row that cannot be predicted, with the reason."""
 
 
@@ -57,7 +57,7 @@ def predict(rows: Sequence[Cells]) -> list[MemoryPrediction | str]:
     for row in rows:
         try:
             found.append(_predict(row))
-        except _Skipped as reason:
+        except _SkippedRowError as reason:
             found.append(str(reason))
     return found
 
@@ -65,14 +65,14 @@ def predict(rows: Sequence[Cells]) -> list[MemoryPrediction | str]:
 def _predict(row: Cells) -> MemoryPrediction:
     metric = _word(row, "metric")
     if metric != METRIC:
-        raise _Skipped(_("metric {name} is not predicted").format(name=metric))
+        raise _SkippedRowError(_("metric {name} is not predicted").format(name=metric))
     missing = [name for name in ("layers", "hidden", "num_devices") if not _word(row, name)]
     if missing:
-        raise _Skipped(_("not stated: {names}").format(names=", ".join(missing)))
+        raise _SkippedRowError(_("not stated: {names}").format(names=", ".join(missing)))
     try:
         return _evaluated(row)
     except UsageError as error:
-        raise _Skipped(error.message) from error
+        raise _SkippedRowError(error.message) from error
 
 
 def _evaluated(row: Cells) -> MemoryPrediction:
@@ -171,4 +171,6 @@ def _count(row: Cells, name: str) -> int | None:
     try:
         return max(1, round(float(text))) if text else None
     except (ValueError, OverflowError):
-        raise _Skipped(_("{name} is not a number: {text}").format(name=name, text=text)) from None
+        raise _SkippedRowError(
+            _("{name} is not a number: {text}").format(name=name, text=text)
+        ) from None
