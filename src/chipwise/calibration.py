@@ -36,8 +36,10 @@ class Constant:
     meaning: str
     value: float
     prior: float
+    prior_spread: float
+    """Standard deviation of the logarithm of the prior."""
     spread: float
-    """Standard deviation of the logarithm: of the prior, or of the fit once fitted."""
+    """The same for the value: of the fit once fitted, else of the prior."""
     fit: str
     """``memory`` or ``speed``: which measurements may move it; empty for a fixed value."""
     source: str
@@ -143,6 +145,7 @@ def _constants(name: str, about: dict[str, Any], fitted: dict[str, Any]) -> list
             meaning=about["meaning"],
             value=prior,
             prior=prior,
+            prior_spread=about.get("spread", 0.0),
             spread=about.get("spread", 0.0),
             fit="" if group in about.get("fixed", ()) else about.get("fit", ""),
             source=about["source"],

@@ -33,6 +33,10 @@ _OPTIMIZER_BYTES = {
     **{"lion": 4.0, "muon": 4.8},
 }
 """State bytes per parameter beside fp32 weights; halved where states are kept in 16 bit."""
+_BUCKETS = 2.5e8
+_DEEPSPEED_BUCKETS = 1.0e9
+"""Parameters in communication buckets; DeepSpeed's stages 2 and 3 keep a gather and a reduce
+bucket of 5e8 each by default [deepspeed-zero]."""
 _UNMEASURED = {"tpu": 0.92}
 """Share of peak large products reach where nobody published one; 0.80 on other kinds. Systolic
 arrays run dense products close to their peak [jouppi2023]."""
@@ -80,6 +84,7 @@ def model_columns(model: ModelSpec, gated_saved: int = 2) -> Scalars:
             "active_expert_share": block.top_k / block.num_experts if block else 0.0,
             "has_experts": float(bool(moe)),
             "moe_layer_share": moe_layers / layers,
+            "leading_dense_layers": float(_leading_dense(groups)) if moe else 0.0,
             "routed_width": float(sum(n * f.top_k * model.hidden for n, f in moe)),
             "expert_width": float(block.expert_hidden if block else 1),
             "expert_saved_width": float(
@@ -89,6 +94,16 @@ def model_columns(model: ModelSpec, gated_saved: int = 2) -> Scalars:
         | _attention_columns(model)
         | _ffn_columns(model, gated_saved)
     )
+
+
+def _leading_dense(groups: Sequence[LayerGroup]) -> int:
+    """Layers before the first one with routed experts."""
+    count = 0
+    for group in groups:
+        if group.feed_forward and group.feed_forward.num_experts:
+            break
+        count += group.count
+    return count
 
 
 def _saved(block: FeedForwardSpec, gated_saved: int) -> int:
@@ -247,6 +262,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
     full = strategy.recompute == "full"
     selective = strategy.recompute == "selective"
     share = 1.0 / (strategy.recompute_every or 1) if full else 0.0
+    deepspeed = stack.launch == "deepspeed"
     micro_batch = float(strategy.micro_batch or 1)
     return {
         "micro_batch": micro_batch,
@@ -272,6 +288,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "activations_on_device": float(not strategy.offload_activations),
         "gradients_persist": float(stack.persistent_gradients and not adapters),
         "gradients_freed_early": float(bool(strategy.optimizer_in_backward)),
+        "bucket_params": _DEEPSPEED_BUCKETS if stage >= 2 and deepspeed else _BUCKETS,
         "loads_whole": float(stack.loads_whole and adapters and not strategy.offload_params),
         "loss_chunks": 8.0 if strategy.chunked_loss == "yes" else 1.0,
         "tp_blocks_per_layer": 2.0,

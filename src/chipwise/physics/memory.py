@@ -67,9 +67,11 @@ def static_bytes(
 
 
 @quantity(unit="B", source="zero2020")
-def communication_buffer_bytes(bucket_bytes: Array, dp: Array, cp: Array) -> Array:
+def communication_buffer_bytes(
+    bucket_params: Array, compute_bytes: Array, dp: Array, cp: Array
+) -> Array:
     """Buckets for gradient and parameter communication. [B]"""
-    return np.where(dp * cp > 1, bucket_bytes, 0.0)
+    return np.where(dp * cp > 1, bucket_params * compute_bytes, 0.0)
 
 
 @quantity(unit="B", source="lightning-fsdp")
@@ -98,11 +100,9 @@ def training_peak_bytes(static_bytes: Array, dynamic_bytes: Array) -> Array:
 
 
 @quantity(unit="B", source="arithmetic")
-def allocated_bytes(
-    training_peak_bytes: Array, load_peak_bytes: Array, allocated_overhead: Array
-) -> Array:
+def allocated_bytes(training_peak_bytes: Array, load_peak_bytes: Array) -> Array:
     """Peak of live tensors (max_memory_allocated) over the run. [B]"""
-    return allocated_overhead * np.maximum(training_peak_bytes, load_peak_bytes)
+    return np.maximum(training_peak_bytes, load_peak_bytes)
 
 
 @quantity(unit="B", source="pytorch-cuda-allocator")

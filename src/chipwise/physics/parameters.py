@@ -83,11 +83,26 @@ def stage_dense_params(
 
 
 @quantity(unit="1", source="arithmetic")
+def expert_stage_share(
+    layers: Array, pp: Array, stage_share: Array, stage_is_first: Array, leading_dense_layers: Array
+) -> Array:
+    """Share of all routed experts that the pipeline stage holds. [1]
+
+    Notes:
+        Leading dense layers lie on the first stage; the others then hold more experts.
+    """
+    held = layers * stage_share
+    dense = stage_is_first * np.minimum(leading_dense_layers, held)
+    share = (held - dense) / np.maximum(1.0, layers - leading_dense_layers)
+    return np.where(pp > 1, np.minimum(1.0, share), 1.0)
+
+
+@quantity(unit="1", source="arithmetic")
 def stage_expert_params(
-    expert_params: Array, ep: Array, expert_tp: Array, stage_share: Array
+    expert_params: Array, ep: Array, expert_tp: Array, expert_stage_share: Array
 ) -> Array:
     """Routed-expert parameters on one device. [1]"""
-    return stage_share * expert_params / (ep * expert_tp)
+    return expert_stage_share * expert_params / (ep * expert_tp)
 
 
 @quantity(unit="1", source="arithmetic", assumes="a tied embedding is copied to the last stage")

@@ -7,7 +7,7 @@ import numpy as np
 from chipwise.quantity import Array, quantity
 
 
-@quantity(unit="s", source="assumed")
+@quantity(unit="s", source="arithmetic", assumes="gradients stream through device memory")
 def accumulation_time(
     stage_dense_params: Array,
     stage_outer_params: Array,
@@ -15,13 +15,18 @@ def accumulation_time(
     weight_divisor: Array,
     expert_weight_divisor: Array,
     trained_share: Array,
-    accumulation_bytes: Array,
+    grad_bytes: Array,
+    compute_bytes: Array,
     bandwidth: Array,
 ) -> Array:
-    """Adding one micro-batch's gradients to the accumulated ones. [s]"""
+    """Adding one micro-batch's gradients to the accumulated ones. [s]
+
+    Notes:
+        The new gradient is read once, the accumulated one read and written.
+    """
     dense = (stage_dense_params + stage_outer_params) / weight_divisor
     params = dense + stage_expert_params / expert_weight_divisor
-    return trained_share * params * accumulation_bytes / bandwidth
+    return trained_share * params * (2 * grad_bytes + compute_bytes) / bandwidth
 
 
 @quantity(unit="s", source="arithmetic", parts=True)

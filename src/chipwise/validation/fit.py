@@ -36,7 +36,7 @@ def source_weights(sources: NDArray[np.str_]) -> Vector:
     """Weight of each row: 1/√n of its source, one on average, so that a source counts with √n."""
     _names, place, counts = np.unique(sources, return_inverse=True, return_counts=True)
     weight = 1.0 / np.sqrt(counts[place].astype(np.float64))
-    return weight / weight.mean()
+    return np.asarray(weight / weight.mean(), dtype=np.float64)
 
 
 def fit_constants(
@@ -67,7 +67,7 @@ def fit_constants(
     active = [i for i, constant in enumerate(start.constants) if constant.fit == kind]
     binding = start.binding(keys)
     prior = np.array([start.constants[i].prior for i in active])
-    spread = np.array([start.constants[i].spread for i in active])
+    spread = np.array([start.constants[i].prior_spread for i in active])
     values = start.values
     goal = np.log(measured)
 
