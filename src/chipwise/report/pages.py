@@ -47,6 +47,8 @@ def plan_page(document: Json) -> Page:
     headline = Note(_plan_headline(document), "plain" if plans else "bad")
     blocks = (
         headline,
+        _best_in_numbers(document),
+        _other_choices(document),
         table,
         _no_fit(document),
         Note(_search_line(document["search"]), "muted"),
@@ -90,6 +92,41 @@ def _plan_headline(document: Json) -> str:
     )
 
 
+def _best_in_numbers(document: Json) -> Note | None:
+    """The recommended plan's step, utilization and limit, with their ranges."""
+    if not document["plans"]:
+        return None
+    best = document["plans"][0]
+    facts = [
+        _("step {time}").format(time=words.bare_span(best["step_time_s"], "s")),
+        _("MFU {share} of {peak} dense").format(
+            share=words.bare_share_span(best["mfu"]), peak=words.peak(best)
+        ),
+        _("bound by {what}").format(what=best["bound_by"]),
+    ]
+    if best["meets_deadline"] is not None:
+        kept = best["meets_deadline"]
+        facts.append(_("within the deadline") if kept else _("later than the deadline"))
+    return Note(words.joined(facts))
+
+
+def _other_choices(document: Json) -> Note | None:
+    """Plans that trade time for device hours and that no other beats in both."""
+    text = _("{system} (no. {rank}): {hours} device hours in {duration}")
+    others = [
+        text.format(
+            system=point["system"],
+            rank=point["rank"],
+            hours=words.shown(point["device_hours"], "1"),
+            duration=show(point["duration_s"], "s"),
+        )
+        for point in document["pareto"]
+        if point["rank"] != 1
+    ]
+    return Note(_("Other trades of time for device hours: {plans}").format(
+        plans="; ".join(others))) if others else None  # fmt: skip
+
+
 def _no_fit(document: Json) -> Listing:
     items = []
     for entry in document["no_fit"]:
@@ -131,10 +168,10 @@ def fit_page(document: Json) -> Page:
     blocks = (
         Note(_verdict_line(document), words.VERDICT_TONES.get(document["verdict"], "plain")),
         _subject(document),
+        one_change(document),
+        _largest(document["largest"]),
         bill,
         Note(_memory_line(document)),
-        _largest(document["largest"]),
-        one_change(document),
         remedies_table(document["remedies"]),
         words.warnings(document),
         words.assumptions(document),
@@ -173,25 +210,27 @@ def memory_bill(memory: Json) -> Table:
     """The parts of the fullest device's memory, and their sum."""
     rows = [
         [
-            Cell(part["name"], part["name"]),
+            Cell(words.part(part["name"]), part["name"]),
             words.amount(part["bytes"], "B"),
             Cell(words.share(part["share"]), part["share"]),
-            Cell(part["formula"], part["formula"], "muted"),
-            Cell(part["source"], part["source"], "muted"),
+            Cell(words.part_meaning(part["name"]), None, "muted"),
+            Cell("", part["formula"]),
+            Cell("", part["source"]),
         ]
         for part in memory["parts"]
     ]
     total = _("peak allocated")
     rows.append([Cell(total, "total"), words.amount(memory["total_bytes"], "B"),
-                 Cell(words.share(1.0), 1.0), Cell("", ""), Cell("", "")])  # fmt: skip
+                 Cell(words.share(1.0), 1.0), Cell(""), Cell("", ""), Cell("", "")])  # fmt: skip
     return Table(
         _("Memory of the fullest device"),
         (
             Column(_("part"), "part"),
             Column(_("memory"), "bytes", numeric=True),
             Column(_("share"), "share", numeric=True),
-            Column(_("formula"), "formula"),
-            Column(_("source"), "source"),
+            Column(_("what it is"), "meaning"),
+            Column("", "formula", csv_only=True),
+            Column("", "source", csv_only=True),
         ),
         rows,
     )
@@ -246,14 +285,14 @@ def one_change(document: Json) -> Note | None:
     if not change:
         return None
     return Note(
-        _("The one change: {change} (saves {bytes}{slower}) {flags}")
+        _("The one change: {change} (saves {bytes}{slower}): {flags}")
         .format(
             change=change["change"],
             bytes=show(change["saves_bytes"], "B"),
             slower=_slower(change["slowdown"]),
             flags=change["flags"],
         )
-        .rstrip(),
+        .rstrip(": "),
         "good",
     )
 
@@ -267,7 +306,7 @@ def remedies_table(remedies: list[Json]) -> Table:
     rows = [
         [
             Cell(remedy["change"], remedy["change"]),
-            words.amount(remedy["saves_bytes"], "B"),
+            Cell(words.saving(remedy["saves_bytes"]), remedy["saves_bytes"]),
             Cell("–" if remedy["slowdown"] is None else f"{remedy['slowdown']:.2f} ×",
                  remedy["slowdown"]),
             Cell(_("fits"), True, "good") if remedy["fits_after"]
@@ -342,7 +381,7 @@ def estimate_page(document: Json) -> Page:
 
 
 def _performance(document: Json) -> Table:
-    peak = f"{show(document['peak_flops_per_s'], 'FLOP/s')} {document['peak_dtype']}"
+    peak = words.peak(document)
     quantities: tuple[tuple[str, str, Callable[[Json], str]], ...] = (
         ("step_time_s", _("step time"), lambda value: words.span(value, "s")),
         ("tokens_per_s", _("tokens/s, all devices"), lambda value: words.span(value, "1")),

@@ -38,7 +38,7 @@ def _tree(node: Json, lead: str, branch: str, depth: int, seen: set[str]) -> Ite
     """One row per quantity; a quantity that stands above already is not unfolded again."""
     name, again = node["quantity"], bool(node["needs"]) and node["quantity"] in seen
     seen.add(name)
-    formula = node["formula"] or node["meaning"]
+    formula = words.formula(node["formula"]) or node["meaning"]
     yield [
         Cell(f"{lead}{branch}{name}", name),
         Cell(str(depth), depth),
@@ -66,7 +66,12 @@ def _quantities_page(document: Json) -> Page:
             Column(_("source"), "source"),
         ),
         [
-            [Cell(str(entry[key]), entry[key]) for key in ("name", "unit", "meaning", "source")]
+            [
+                Cell(entry["name"], entry["name"]),
+                Cell(entry["unit"], entry["unit"]),
+                Cell(entry["meaning"].removesuffix(f" [{entry['unit']}]"), entry["meaning"]),
+                Cell(entry["source"], entry["source"]),
+            ]
             for entry in document["quantities"]
         ],
     )
@@ -85,9 +90,9 @@ def validate_page(document: Json) -> Page:
     definition = _("error = exp|ln(predicted/measured)| − 1: half and double are equally wrong")
     blocks = (
         Note(counts),
+        Note(definition, "muted"),
         _summary(document["summary"]),
         _constants(document["constants"]),
-        Note(definition, "muted"),
         words.warnings(document),
         words.assumptions(document),
     )

@@ -16,10 +16,10 @@ def serve_fit_page(document: Json) -> Page:
     blocks = (
         Note(_verdict_line(document), words.VERDICT_TONES.get(document["verdict"], "plain")),
         _subject(document),
+        one_change(document),
         _capacity(document),
         bill,
         Note(_memory_line(document)),
-        one_change(document),
         remedies_table(document["remedies"]),
         words.warnings(document),
         words.assumptions(document),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 
-from rich.box import SIMPLE_HEAD
+from rich.box import SIMPLE, SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
@@ -49,8 +50,8 @@ def to_terminal(page: Page, *, colour: bool = False, width: int | None = None) -
     with console.capture() as capture:
         for block in page.blocks:
             _print(console, block)
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    return "\n".join(lines).strip("\n") + "\n"
+    lines = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    return re.sub(r"\n{3,}", "\n\n", lines).strip("\n") + "\n"
 
 
 def _print(console: Console, block: Block) -> None:
@@ -80,7 +81,13 @@ def _print_table(console: Console, table: Table) -> None:
 
 def _drawn(table: Table) -> RichTable:
     columns, rows = table.shown()
-    drawn = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    headed = any(column.title for column in columns)
+    drawn = RichTable(
+        box=SIMPLE_HEAD if headed else SIMPLE,
+        show_header=headed,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for position, column in enumerate(columns):
         texts = (column.title, *(row[position].text for row in rows))
         longest = max((cell_len(line) for text in texts for line in text.splitlines()), default=0)

@@ -70,6 +70,22 @@ def share_span(value: Json) -> str:
     )
 
 
+def bare_span(value: Json, unit: str) -> str:
+    """A range on one line without its basis."""
+    low, high = show(value["low"], unit), show(value["high"], unit)
+    return f"{show(value['likely'], unit)} ({low} – {high})"
+
+
+def bare_share_span(value: Json) -> str:
+    """A range of a fraction in percent, without its basis."""
+    return f"{share(value['likely'])} ({share(value['low'])} – {share(value['high'])})"
+
+
+def peak(performance: Json) -> str:
+    """The dense peak that a utilization is measured against, with its number format."""
+    return f"{show(performance['peak_flops_per_s'], 'FLOP/s')} {performance['peak_dtype']}"
+
+
 def basis(word: str) -> str:
     """What a number rests on."""
     words = {
@@ -85,6 +101,66 @@ def basis(word: str) -> str:
 def share(value: float | None) -> str:
     """A fraction in percent."""
     return "–" if value is None else f"{value:.1%}"
+
+
+def saving(size: float) -> str:
+    """What a change saves; a change may also cost memory."""
+    if size < 0:
+        return _("{bytes} more").format(bytes=show(-size, "B"))
+    return show(size, "B")
+
+
+def formula(text: str) -> str:
+    """A formula as the code has it, without the array library's prefix."""
+    return text.replace("np.", "")
+
+
+def part(name: str) -> str:
+    """A line of the memory bill in the reader's language."""
+    return _parts().get(name, (name, ""))[0]
+
+
+def part_meaning(name: str) -> str:
+    """What a line of the memory bill is, in plain words."""
+    return _parts().get(name, (name, ""))[1]
+
+
+def _parts() -> dict[str, tuple[str, str]]:
+    return {
+        "weights": (_("weights"), _("all parameters this device keeps")),
+        "adapters": (_("adapters"), _("LoRA weights with their gradients and states")),
+        "gradients": (_("gradients"), _("one for each trained weight")),
+        "optimizer states": (_("optimizer states"), _("moments, and fp32 master weights if kept")),
+        "communication buffers": (_("communication buffers"), _("buckets of the collectives")),
+        "kept activations": (
+            _("kept activations"),
+            _("saved by the forward pass for the backward"),
+        ),
+        "recomputed layer": (_("recomputed layer"), _("working set of the layer computed again")),
+        "working memory": (_("working memory"), _("temporaries of the running operator")),
+        "logits and loss": (
+            _("logits and loss"),
+            _("vocabulary × tokens: logits, softmax, gradient"),
+        ),
+        "gathered weights": (_("gathered weights"), _("sharded weights while they are in use")),
+        "gathered gradient": (_("gathered gradient"), _("gradients before they are scattered")),
+        "dequantised": (_("dequantised"), _("the quantised matrix that is being multiplied")),
+        "optimizer step copies": (
+            _("optimizer step copies"),
+            _("temporaries of the update, all weights at once"),
+        ),
+        "checkpoint being loaded": (
+            _("checkpoint being loaded"),
+            _("a whole copy beside the weights kept"),
+        ),
+        "keys and values": (_("keys and values"), _("the cache of the sequences asked for")),
+        "forward pass": (_("forward pass"), _("the widest moment of one pass")),
+        "CUDA graphs": (_("CUDA graphs"), _("recorded launches of the decode steps")),
+        "context and communicators": (
+            _("context and communicators"),
+            _("driver, libraries, channels"),
+        ),
+    }
 
 
 def memory_use(memory: Json) -> Cell:

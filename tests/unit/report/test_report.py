@@ -96,6 +96,34 @@ def test_a_plan_that_misses_the_deadline_says_so() -> None:
     assert "late" not in shown(DOCUMENTS["plan"], width=200).replace("related", "")
 
 
+def test_the_recommendation_shows_step_and_utilization_with_ranges_and_what_bounds_it() -> None:
+    text = shown(DOCUMENTS["plan"], width=200)
+    # half and double of 2 s and of 40 %
+    assert "step 2.00 s (1.00 s – 4.00 s)" in text
+    assert "MFU 40.0% (20.0% – 80.0%) of 989 TFLOP/s bf16 dense" in text
+    assert "bound by compute" in text.splitlines()[1]
+    assert "deadline" not in text
+
+
+def test_a_deadline_is_answered_beside_the_recommendation() -> None:
+    kept = made.plan_document(made.plan(meets_deadline=True))
+    missed = made.plan_document(made.plan(meets_deadline=False))
+    assert "within the deadline" in shown(kept, width=200)
+    assert "later than the deadline" in shown(missed, width=200)
+
+
+def test_plans_that_cost_fewer_device_hours_are_named_above_the_table() -> None:
+    first, second = made.plan(), made.plan(2, system="a100-sxm-80:8")
+    point = {"system": "a100-sxm-80:8", "devices": 8, "rank": 2, "duration_s": 72000.0}
+    front = (
+        made.d.ParetoPoint(**{**point, "system": "h100-sxm:8", "rank": 1, "device_hours": 90.0}),
+        made.d.ParetoPoint(**point, device_hours=80.0),
+    )
+    text = shown(made.plan_document(first, second).model_copy(update={"pareto": front}), width=200)
+    assert "a100-sxm-80:8 (no. 2): 80 device hours in 20.0 h" in text
+    assert "(no. 1)" not in text
+
+
 def test_systems_without_a_plan_are_listed_with_the_reason() -> None:
     text = shown(DOCUMENTS["plan-none"])
     assert "rtx-4090:1: too small" in text
@@ -131,7 +159,10 @@ def test_a_table_wider_than_the_terminal_becomes_records_of_the_same_facts() -> 
 def test_what_does_not_fit_says_by_how_much_and_the_one_change() -> None:
     text = shown(made.fit_document(), width=140)
     assert text.startswith("does not fit: 5.00 GiB too much per device")
-    assert "The one change: recompute full (saves 12.0 GiB, 1.30 × the time)" in text
+    assert (
+        "The one change: recompute full (saves 12.0 GiB, 1.30 × the time): --recompute full" in text
+    )
+    assert text.index("The one change") < text.index("Memory of the fullest device")
     assert text.rstrip().splitlines()[-1].count("--recompute full") == 1
 
 
@@ -140,6 +171,35 @@ def test_what_fits_says_what_is_left_and_the_largest() -> None:
     assert text.startswith("fits: 5.00 GiB left per device")
     assert "micro-batch 4, or sequence 8192" in text
     assert "The one change" not in text
+
+
+def test_each_line_of_the_bill_says_what_it_is_and_csv_keeps_formula_and_source() -> None:
+    text = shown(made.fit_document(), width=140)
+    assert "all parameters this device keeps" in text
+    assert "2 · params" not in text
+    rows = list(csv.DictReader(io.StringIO(shown(made.fit_document(), "csv"))))
+    assert rows[0]["formula"] == "2 · params"
+    assert rows[1]["source"] == "kingma2014"
+
+
+def test_every_line_that_a_bill_can_have_is_worded() -> None:
+    from chipwise.app import bill, fit_serve
+    from chipwise.estimate import MEMORY_PARTS
+    from chipwise.report import words
+
+    names = {*map(bill.part_name, MEMORY_PARTS), bill.LOADED, *fit_serve._PARTS.values()}
+    assert [name for name in sorted(names) if not words.part_meaning(name)] == []
+
+
+def test_a_change_that_costs_memory_is_not_shown_as_a_negative_saving() -> None:
+    remedy = made.REMEDY.model_copy(update={"saves_bytes": -(2.0**30)})
+    text = shown(made.fit_document().model_copy(update={"remedies": (remedy,)}), width=140)
+    assert "1.00 GiB more" in text
+
+
+def test_blocks_are_parted_by_one_empty_line() -> None:
+    for document in DOCUMENTS.values():
+        assert "\n\n\n" not in shown(document, width=140)
 
 
 def test_the_memory_bill_ends_with_the_total() -> None:
