@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chipwise.app.documents import Document, NoFit
+from chipwise.app.documents import Document, NoFit, ParetoPoint
 from chipwise.errors import UnknownNameError
 from chipwise.report import render
 from tests.unit.report import hand_made as made
@@ -116,8 +116,8 @@ def test_plans_that_cost_fewer_device_hours_are_named_above_the_table() -> None:
     first, second = made.plan(), made.plan(2, system="a100-sxm-80:8")
     point = {"system": "a100-sxm-80:8", "devices": 8, "rank": 2, "duration_s": 72000.0}
     front = (
-        made.d.ParetoPoint(**{**point, "system": "h100-sxm:8", "rank": 1, "device_hours": 90.0}),
-        made.d.ParetoPoint(**point, device_hours=80.0),
+        ParetoPoint(**{**point, "system": "h100-sxm:8", "rank": 1, "device_hours": 90.0}),
+        ParetoPoint(**point, device_hours=80.0),
     )
     text = shown(made.plan_document(first, second).model_copy(update={"pareto": front}), width=200)
     assert "a100-sxm-80:8 (no. 2): 80 device hours in 20.0 h" in text
