@@ -19,6 +19,11 @@ WITHIN_SITE = 0.12
 """Standard deviation of runs around the level of their site, in ln."""
 
 
+ODD_RUN = 0.4
+"""Distance from the prediction at which an observed run is more likely odd itself than a sign
+of its site's level, in ln."""
+
+
 @dataclass(frozen=True)
 class Shift:
     """How predictions of one site move. ``time`` is the change of ln(step time)."""
@@ -54,7 +59,8 @@ def _shrunk(levels: Sequence[float]) -> tuple[float, float]:
     trust = between / (between + within)
     before = between + WITHIN_SITE**2
     after = between * (1 - trust) + WITHIN_SITE**2
-    return trust * float(np.median(levels)), float(np.sqrt(after / before))
+    level = float(np.median(levels))
+    return trust * level / (1 + (level / ODD_RUN) ** 2), float(np.sqrt(after / before))
 
 
 def apply_shift(
