@@ -153,7 +153,7 @@ def _layouts(
             for pp in ([given.pp] if given.pp else [1, 2, 4, 8, 16, 32])
             if devices % (tp * pp * (given.cp or 1)) == 0
             and (given.cp is None or devices <= tp * pp * given.cp * sequences)
-            and tp <= job.cluster.devices_per_node
+            and (given.tp is not None or tp <= job.cluster.devices_per_node)
             and pp <= job.model.num_layers
         },
         key=lambda degrees: (prod(degrees), degrees[1]),

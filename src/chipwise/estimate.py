@@ -34,7 +34,10 @@ MEMORY_PARTS = (
     "dequantised_bytes",
     "optimizer_step_bytes",
 )
-MEMORY = ("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes")
+MEMORY = (
+    *("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes"),
+    *("load_peak_bytes", "save_peak_bytes"),
+)
 TIME_PARTS = (
     "busy_time",
     "bubble_time",

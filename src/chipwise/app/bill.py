@@ -66,21 +66,30 @@ def memory_of(point: Evaluated, *, formulas: bool = True) -> Memory:
         capacity_bytes=point.job.cluster.accelerator.memory_bytes,
         usable_bytes=usable,
         load_peak_bytes=values["load_peak_bytes"],
+        save_peak_bytes=values["save_peak_bytes"],
         range=memory_range(point, reserved),
     )
 
 
 def load_warnings(point: Evaluated) -> list[str]:
-    """A sentence where reading the checkpoint, not training, is what does not fit."""
+    """Sentences where reading or writing a checkpoint, not training, is what does not fit."""
     values = point.memory
-    loading, training = values["load_peak_bytes"], values["training_peak_bytes"]
-    if not training < values["usable_bytes"] < loading:
-        return []
-    text = _(
-        "training would take {training}, but this stack reads the whole checkpoint on each device "
-        "({loading}): load it sharded or through host memory"
-    )
-    return [text.format(training=show(training, "B"), loading=show(loading, "B"))]
+    usable, training = values["usable_bytes"], values["training_peak_bytes"]
+    loading, saving = values["load_peak_bytes"], values["save_peak_bytes"]
+    found: list[str] = []
+    if training < usable < loading:
+        text = _(
+            "training would take {training}, but this stack reads the whole checkpoint on each "
+            "device ({loading}): load it sharded or through host memory"
+        )
+        found.append(text.format(training=show(training, "B"), loading=show(loading, "B")))
+    if training < usable < saving:
+        text = _(
+            "gathering the full state on one device to save it would take {saving}: save sharded, "
+            "the adapter only, or through host memory"
+        )
+        found.append(text.format(saving=show(saving, "B")))
+    return found
 
 
 def part_name(quantity: str) -> str:

@@ -29,6 +29,7 @@ _NAMES = {
     "ep_exposed_time": "expert communication",
     "cp_exposed_time": "context-parallel communication",
     "shard_exposed_time": "gathering sharded weights",
+    "fetch_time": "fetching weights from the host",
     "head_stage_time": "head and loss",
     "stage_send_time": "pipeline communication",
     "accumulation_time": "gradient accumulation",
@@ -46,6 +47,7 @@ _BOUND = {
     "communication": (
         *("tensor-parallel communication", "expert communication", "pipeline communication"),
         *("context-parallel communication", "gathering sharded weights"),
+        "fetching weights from the host",
         "gradient synchronisation",
     ),
     "pipeline bubble": ("pipeline bubble",),

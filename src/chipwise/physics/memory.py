@@ -93,6 +93,25 @@ def load_peak_bytes(
     return weights_resident_bytes + loads_whole * shard_weights * stage * weight_bytes
 
 
+@quantity(unit="B", source="llama-cookbook-332", assumes="the whole state gathered on one device")
+def save_peak_bytes(
+    static_bytes: Array,
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    shard_weights: Array,
+    weight_divisor: Array,
+    compute_bytes: Array,
+) -> Array:
+    """While a checkpoint is written as one full state: resident states and the gathered rest. [B]
+
+    Notes:
+        Sharded checkpoints, or gathering on the host, avoid the second term.
+    """
+    stage = stage_dense_params + stage_outer_params + stage_expert_params
+    return static_bytes + shard_weights * (1 - 1 / weight_divisor) * stage * compute_bytes
+
+
 @quantity(unit="B", source="arithmetic")
 def training_peak_bytes(static_bytes: Array, dynamic_bytes: Array) -> Array:
     """Live tensors at the fullest moment of a step. [B]"""

@@ -84,11 +84,28 @@ def stage_send_time(
     return np.where(pp > 1, 2 * vpp * pp_exposed_share * each, 0.0)
 
 
+@quantity(unit="s", source="zero-infinity2021", assumes="nothing of the fetch is hidden")
+def fetch_time(
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    weight_divisor: Array,
+    weights_on_device: Array,
+    gather_bytes: Array,
+    host_bandwidth: Array,
+) -> Array:
+    """Fetching weights that live on the host, forward and backward, one micro-batch. [s]"""
+    stage = stage_dense_params + stage_outer_params + stage_expert_params
+    shard = stage / weight_divisor * gather_bytes
+    return (1 - weights_on_device) * 2 * shard / host_bandwidth
+
+
 @quantity(unit="s", source="arithmetic", parts=True)
 def microbatch_time(
     stage_compute_time: Array,
     stage_exposed_time: Array,
     shard_exposed_time: Array,
+    fetch_time: Array,
     head_stage_time: Array,
     stage_send_time: Array,
     accumulation_time: Array,
@@ -99,6 +116,7 @@ def microbatch_time(
         stage_compute_time
         + stage_exposed_time
         + shard_exposed_time
+        + fetch_time
         + head_stage_time
         + stage_send_time
         + accumulation_time
