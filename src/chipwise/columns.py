@@ -42,6 +42,15 @@ _UNMEASURED = {"tpu": 0.92}
 arrays run dense products close to their peak [jouppi2023]."""
 _COHERENT_LINK = 200e9
 """Host links above this rate (B/s) belong to superchips whose CPU shares memory coherently."""
+NODE_STORAGE_BANDWIDTH = 1e9
+"""Writing checkpoints, B/s per node, where nothing is stated."""
+COMPILE_SECONDS = {"xla": 300.0, "gaudi": 120.0}
+"""Compiling the step before the first one, by stack; others run their kernels as they come.
+
+Assumed: minutes are what users of XLA report, 5 [pytorch/xla issue 3336], 8 for both graphs of a
+run [issue 1155], 25 to 30 for unfavourable models [issue 5058]; graph compilers take less.
+"""
+_TOKEN_BYTES = 4.0
 _MATRICES = {
     **{"qv": 0.5, "qkv": 0.5, "attention": 0.75, "mlp": 0.75, "qkv+mlp": 0.9},
     **{"all-linear": 1.0, "all-linear+head": 1.0},
@@ -223,7 +232,6 @@ def workload_columns(workload: TrainingWorkload, model: ModelSpec, stack: Stack)
         "backward_passes": 1.0 + (0.03 + adapter / total if adapters else 1.0),
         "linear_inputs_saved": 1.0 if quantised else kept,
         "weight_pass_bytes": base + 2 * compute if quantised else compute,
-        "tokens": float(workload.tokens or 0.0),
         "flop_per_multiply_add": 2.0,
         "time_scale": 1e-3,
     }
@@ -353,6 +361,7 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     columns |= cluster_columns(job.cluster, precision, job.power_cap_watts)
     columns |= workload_columns(workload, job.model, stack)
     columns |= strategy_columns(strategy, workload, stack)
+    columns |= run_columns(job, strategy.framework or "other")
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)
@@ -414,6 +423,22 @@ def _pairing(framework: str, family: str) -> str:
     if not newer:
         return "matched"
     return "newest" if tuned else "older"
+
+
+def run_columns(job: TrainingJob, framework: str) -> Scalars:
+    """Length of the run, and what it does beside its steps."""
+    run, workload = job.run, job.workload
+    storage = run.storage_bandwidth or NODE_STORAGE_BANDWIDTH * job.cluster.num_nodes
+    tokens = workload.tokens or (run.sequences or 0.0) * (workload.seq_len or 1)
+    return {
+        "tokens": float(tokens),
+        "checkpoints_per_step": 1.0 / run.checkpoint_every if run.checkpoint_every else 0.0,
+        "storage_bandwidth": storage,
+        "data_bandwidth": run.data_bandwidth or storage,
+        "data_stall_share": run.data_stall or 0.0,
+        "token_bytes": _TOKEN_BYTES,
+        "compile_time": COMPILE_SECONDS.get(framework, 0.0),
+    }
 
 
 def stack_columns(

@@ -12,11 +12,12 @@ from chipwise.physics import (
     memory,
     operations,
     parameters,
+    run,
     states,
     training,
 )
 from chipwise.quantity import Model
 
 MODEL = Model.of(
-    parameters, states, activations, memory, operations, compute, collectives, training
+    parameters, states, activations, memory, operations, compute, collectives, training, run
 )

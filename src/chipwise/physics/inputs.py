@@ -109,6 +109,14 @@ _JOB = {
     "time_scale": ("s", "unit of time of the host norm"),
     "flop_per_multiply_add": ("FLOP", "operations per multiply-add"),
 }
+_RUN = {
+    "checkpoints_per_step": ("1", "checkpoints over steps; 0 when none are written"),
+    "storage_bandwidth": ("B/s", "writing checkpoints, whole job"),
+    "data_bandwidth": ("B/s", "reading training data, whole job"),
+    "data_stall_share": ("1", "time waiting for data, over the time of the steps"),
+    "token_bytes": ("B", "per token in the training data"),
+    "compile_time": ("s", "compiling the step once per run"),
+}
 _BYTES = {
     "weight_bytes": ("B", "per resident base parameter"),
     "outer_weight_bytes": ("B", "per resident embedding or head parameter"),
@@ -130,7 +138,7 @@ _BYTES = {
 INPUTS: Mapping[str, Given] = MappingProxyType(
     {
         name: Given(unit, meaning)
-        for block in (_MODEL, _HARDWARE, _JOB, _BYTES)
+        for block in (_MODEL, _HARDWARE, _JOB, _RUN, _BYTES)
         for name, (unit, meaning) in block.items()
     }
 )

@@ -268,12 +268,6 @@ def hfu(
 
 
 @quantity(unit="s", source="arithmetic")
-def duration(tokens: Array, tokens_per_s: Array) -> Array:
-    """Time to train on all tokens. [s]"""
-    return tokens / tokens_per_s
-
-
-@quantity(unit="s", source="arithmetic")
 def device_time(duration: Array, num_devices: Array) -> Array:
     """Device-seconds of the whole run. [s]"""
     return duration * num_devices

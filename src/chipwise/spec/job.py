@@ -65,6 +65,21 @@ class TrainingWorkload(Frozen):
     packing: bool | None = None
 
 
+class Run(Frozen):
+    """What a whole run does beside its steps; None where not stated."""
+
+    sequences: Annotated[float, Field(gt=0)] | None = None
+    """Sequences to train on in all (epochs × examples), where no tokens are stated."""
+    checkpoint_every: Count | None = None
+    """Steps from one checkpoint to the next."""
+    storage_bandwidth: Annotated[float, Field(gt=0)] | None = None
+    """Writing checkpoints, B/s for the whole job."""
+    data_bandwidth: Annotated[float, Field(gt=0)] | None = None
+    """Reading training data, B/s for the whole job."""
+    data_stall: Annotated[float, Field(ge=0)] | None = None
+    """Time waiting for data, over the time of the steps."""
+
+
 class Strategy(Frozen):
     """How the job is split and which memory-saving measures are on."""
 
@@ -111,4 +126,5 @@ class TrainingJob(Frozen):
     cluster: Cluster
     workload: TrainingWorkload
     strategy: Strategy
+    run: Run = Run()
     power_cap_watts: Annotated[float, Field(gt=0)] | None = None
