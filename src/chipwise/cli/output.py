@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from errno import EACCES
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from chipwise.cli.settings import Settings
 from chipwise.errors import UsageError
@@ -15,16 +18,36 @@ from chipwise.i18n import _
 
 PIPED_WIDTH = 120
 """Columns of a table that is not written to a terminal."""
+_LONGEST_WIDTH = 6
+"""Digits of a width."""
 
 
 def write(document: Any, settings: Settings) -> None:
     """Render a document (a pydantic model) as asked and write it to stdout or ``--out``."""
     out = settings.output.get("out")
     text = _rendered(document, settings.format, to_file=bool(out))
+    as_json = settings.format == "json"
     if out:
-        write_atomically(Path(str(out)), text)
+        write_atomically(Path(str(out)), _writable(text, "utf-8", as_json=as_json))
     else:
-        sys.stdout.write(text)
+        say(text, sys.stdout, as_json=as_json)
+
+
+def say(text: str, stream: TextIO, *, as_json: bool = False) -> None:
+    """Write text to a stream, whatever its character set."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(_writable(text, encoding, as_json=as_json))
+
+
+def _writable(text: str, encoding: str, *, as_json: bool) -> str:
+    """The text, with what the character set lacks as ``?``, in JSON as ``\\u…``."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        if as_json:
+            return re.sub(r"[^\x00-\x7f]", lambda one: json.dumps(one[0])[1:-1], text)
+        return text.encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def _rendered(document: Any, form: str, *, to_file: bool) -> str:
@@ -37,30 +60,49 @@ def _rendered(document: Any, form: str, *, to_file: bool) -> str:
         document.model_dump(mode="json"),
         form,
         colour=terminal and not os.environ.get("NO_COLOR"),
-        width=None if terminal else int(os.environ.get("COLUMNS", PIPED_WIDTH)),
+        width=None if terminal else _piped_width(os.environ.get("COLUMNS", "")),
     )
+
+
+def _piped_width(stated: str) -> int:
+    """``$COLUMNS`` where it is a width that text can have, else the usual one."""
+    width = int(stated) if stated.isdecimal() and len(stated) < _LONGEST_WIDTH else 0
+    return width if width > 0 else PIPED_WIDTH
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write the whole file or nothing: a temporary file beside it, then a rename.
 
+    A link stays, and what it points to is written. What is no file (``/dev/null``, a pipe) is
+    written to, never replaced.
+
     Raises:
-        UsageError: the folder does not exist or cannot be written.
+        UsageError: the folder does not exist, or the path cannot be written.
     """
+    try:
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", newline="")
+        else:
+            _replace(path.resolve(), text)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        text = _("cannot write '{file}': {reason}").format(file=path, reason=reason)
+        raise UsageError("cannot-write", text, file=str(path), reason=reason) from None
+
+
+def _replace(path: Path, text: str) -> None:
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:64]}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        os.chmod(temporary, path.stat().st_mode if path.exists() else 0o666 & ~umask)
         os.replace(temporary, path)
         temporary = None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        text = _("cannot write '{file}': {reason}").format(file=path, reason=reason)
-        raise UsageError("cannot-write", text, file=str(path), reason=reason) from None
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
@@ -69,17 +111,15 @@ def write_atomically(path: Path, text: str) -> None:
 def note(messages: Iterable[str]) -> None:
     """Say something beside the answer, on stderr."""
     for message in messages:
-        print(_("note: {message}").format(message=message), file=sys.stderr)
+        say(_("note: {message}").format(message=message) + "\n", sys.stderr)
 
 
 def write_error(
     command: str, code: str, message: str, details: Mapping[str, object], *, as_json: bool
 ) -> None:
     """Say on stderr what went wrong; with ``--json`` stdout carries it as a document too."""
-    print(_("error: {message}").format(message=message), file=sys.stderr)
+    say(_("error: {message}").format(message=message) + "\n", sys.stderr)
     if as_json:
-        import json
-
         error = {"code": code, "message": message, "details": dict(details)}
         document = {"schema": 1, "command": command, "error": error}
-        sys.stdout.write(json.dumps(document, default=str, ensure_ascii=False) + "\n")
+        say(json.dumps(document, default=str, ensure_ascii=False) + "\n", sys.stdout, as_json=True)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -57,6 +59,53 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(tmp_path: Path) ->
         output.write_atomically(path, "lone surrogate \ud800")
     assert path.read_text(encoding="utf-8") == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answer"]
+
+
+def test_a_device_or_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    output.write_atomically(pipe, "answer")
+    assert os.read(reader, 64) == b"answer"
+    os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_folder_in_place_of_the_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="directory"):
+        output.write_atomically(tmp_path, "x")
+
+
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old", encoding="utf-8")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    output.write_atomically(link, "new")
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8") == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("columns", ["", "abc", "0", "-5", "9" * 30])
+def test_a_width_that_is_none_is_ignored(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.write(made.fit_document(), Settings({}, {}))
+    usual = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", columns)
+    output.write(made.fit_document(), Settings({}, {}))
+    assert capsys.readouterr().out == usual
+
+
+def test_what_a_character_set_lacks_does_not_stop_the_answer() -> None:
+    ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    output.say("10 · 20", ascii_only)
+    output.say('{"name": "模型"}', ascii_only, as_json=True)
+    ascii_only.seek(0)
+    table, _brace, document = ascii_only.read().partition("{")
+    assert table == "10 ? 20"
+    assert json.loads("{" + document) == {"name": "模型"}
 
 
 def test_an_error_is_text_on_stderr_and_with_json_a_document_on_stdout(
