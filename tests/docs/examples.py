@@ -1,9 +1,10 @@
 """The examples of the documentation: fenced blocks that run a command or show a file.
 
-A block ``console`` starts with ``$ chipwise …``, over several lines where they end with a backslash,
-and goes on with what was printed. After ``console`` may stand ``from=WORD`` and ``until=WORD`` (the
-line that starts so begins what is shown, or is the first left out), ``head=N`` (at most N lines) and
-``exit=N``. A block ``toml file=PATH`` (or ``csv``) shows a file of the repository.
+A block ``console`` starts with ``$ chipwise …``, over several lines where they end with a
+backslash, and goes on with what was printed. After ``console`` may stand ``from=WORD`` and
+``until=WORD`` (the line that starts so begins what is shown, or is the first left out), ``head=N``
+(at most N lines) and ``exit=N``. A block ``toml file=PATH`` (or ``csv``) shows a file of the
+repository.
 """
 
 from __future__ import annotations
