@@ -380,7 +380,7 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
         "framework": framework,
         "family": device.family,
         "loss": _loss_key(strategy, stack),
-        "fusion": "compiled" if compiled else "eager",
+        "fusion": "compiled" if compiled else stack.fusion,
         "host": "coherent" if device.host_bandwidth > _COHERENT_LINK else "pcie",
         "lengths": "variable" if job.workload.packing is False else "fixed",
         "launch": "compiled" if compiled and framework != "xla" else stack.launch,

@@ -38,6 +38,7 @@ class Stack(Frozen):
     dropout: bool
     persistent_gradients: bool
     loss: Literal["full", "parallel", "compiled", "fused"]
+    fusion: Literal["eager", "fused"]
     launch: str
     source: str
     retrieved: str

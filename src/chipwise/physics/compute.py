@@ -442,17 +442,21 @@ def layer_host_time(
 
 
 @quantity(unit="s", source="assumed", assumes="device and host work overlap: nearly a hard maximum")
-def layer_time(layer_device_time: Array, layer_host_time: Array, time_scale: Array) -> Array:
-    """Time of one layer for one micro-batch, without communication. [s]
+def layer_time(
+    layer_device_time: Array, layer_exposed_time: Array, layer_host_time: Array, time_scale: Array
+) -> Array:
+    """Time of one layer for one micro-batch, beside its exposed communication. [s]
 
     Notes:
-        Fourth-power norm of device and host time: whichever is longer, a little more when equal.
+        The device computes and communicates while the host launches ahead. Fourth-power norm of
+        the two: whichever is longer, a little more when equal. A device that waits for its host
+        loses nothing to communication.
     """
-    device = layer_device_time / time_scale
+    device = (layer_device_time + layer_exposed_time) / time_scale
     host = layer_host_time / time_scale
-    return time_scale * np.sqrt(
-        np.sqrt(device * device * device * device + host * host * host * host)
-    )
+    device_square, host_square = device * device, host * host
+    longer = np.sqrt(np.sqrt(device_square * device_square + host_square * host_square))
+    return time_scale * longer - layer_exposed_time
 
 
 @quantity(unit="s", source="arithmetic")

@@ -18,6 +18,8 @@ from chipwise.quantity import Array
 
 Vector = NDArray[np.float64]
 Predict = Callable[[Mapping[str, Array]], Vector]
+INFORMATION = {"memory": 1.5, "speed": 5.0}
+"""How much one row of each kind says against the priors."""
 _STEP = 2e-3
 _ROUNDS = 6
 _LONGEST_MOVE = 0.35
@@ -48,7 +50,7 @@ def fit_constants(
     kind: str,
     *,
     scale: float = 0.12,
-    weight: float = 1.5,
+    weight: float,
     rounds: int = _ROUNDS,
 ) -> Fit:
     """Move the constants of one kind to where the measurements and their priors meet.
@@ -61,7 +63,7 @@ def fit_constants(
         start: calibration to start from; priors are its ``prior`` values.
         kind: ``memory`` or ``speed``.
         scale: residual at which a row begins to count as odd.
-        weight: information of one row relative to the priors.
+        weight: information of one row relative to the priors (``INFORMATION``).
         rounds: Gauss-Newton iterations.
     """
     active = [i for i, constant in enumerate(start.constants) if constant.fit == kind]

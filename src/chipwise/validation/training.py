@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from chipwise.calibration import Calibration, shipped
 from chipwise.intervals import Widths, conformal_width, memory_risk, time_risk
-from chipwise.validation.fit import fit_constants, source_weights
+from chipwise.validation.fit import INFORMATION, fit_constants, source_weights
 from chipwise.validation.observed import Shift, apply_shift
 from chipwise.validation.predict import Predictor
 from chipwise.validation.score import Scored
@@ -62,6 +62,7 @@ def calibrate(table: Table, start: Calibration) -> tuple[Calibration, dict[str, 
             source_weights(rows.sources),
             fitted,
             kind,
+            weight=INFORMATION[kind],
         )
         fitted = fit.calibration
         spread |= fit.spread
