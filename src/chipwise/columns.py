@@ -283,6 +283,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "shard_gradients": float(stage >= 2),
         "shard_weights": float(stage >= 3),
         "sequence_parallel": float(bool(strategy.sequence_parallel)),
+        "hand_over_split": float(stack.splits_hand_over),
         "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),
         "recompute_share": share if not selective or eager else 0.4,

@@ -32,6 +32,7 @@ class Stack(Frozen):
     pipelines: bool
     interleaves: bool
     balances_head: bool
+    splits_hand_over: bool
     loads_whole: bool
     norm_input_bytes: Size
     gated_saved: Size

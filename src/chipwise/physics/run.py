@@ -69,9 +69,7 @@ def data_read_time(tokens: Array, token_bytes: Array, data_bandwidth: Array) -> 
 
 
 @quantity(unit="s", source="arithmetic", assumes="reading runs ahead of the steps")
-def data_stall_time(
-    data_read_time: Array, stepping_time: Array, data_stall_share: Array
-) -> Array:
+def data_stall_time(data_read_time: Array, stepping_time: Array, data_stall_share: Array) -> Array:
     """Waiting for data: the stated share of the steps, and what reading takes beyond them. [s]"""
     behind = np.maximum(data_read_time, stepping_time) - stepping_time
     return data_stall_share * stepping_time + behind

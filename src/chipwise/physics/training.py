@@ -72,14 +72,20 @@ def stage_send_time(
     hidden: Array,
     tp: Array,
     sequence_parallel: Array,
+    hand_over_split: Array,
     communication_bytes: Array,
     pp_bandwidth: Array,
     network_latency: Array,
     pp_exposed_share: Array,
 ) -> Array:
-    """Handing activations and gradients to the neighbouring stages, one micro-batch. [s]"""
+    """Handing activations and gradients to the neighbouring stages, one micro-batch. [s]
+
+    Notes:
+        Stacks that scatter them over the tensor-parallel ranks (and gather them behind the fast
+        link) send 1/tp each.
+    """
     volume = microbatch_tokens * hidden * communication_bytes
-    divided = volume / np.where(sequence_parallel > 0, tp, 1.0)
+    divided = volume / np.where(hand_over_split + sequence_parallel > 0, tp, 1.0)
     each = divided / pp_bandwidth + network_latency
     return np.where(pp > 1, 2 * vpp * pp_exposed_share * each, 0.0)
 
