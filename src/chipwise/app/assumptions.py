@@ -11,6 +11,7 @@ from chipwise.app.documents import Assumption
 from chipwise.app.evaluation import Rough, compare
 from chipwise.app.jobs import Complete
 from chipwise.catalogue.frameworks import stacks
+from chipwise.columns import matmul_share
 from chipwise.i18n import _
 from chipwise.spec.job import Strategy, TrainingJob
 from chipwise.units import show
@@ -144,5 +145,6 @@ def _hardware_gaps(one: Complete) -> Iterator[Gap]:
         speed = show(cluster.node.network_bandwidth or 3.0e9, "B/s")
         yield Gap(_("network {speed} one way per device").format(speed=speed))
     if not cluster.accelerator.matmul_fraction:
-        text = _("no matrix-product benchmark of {name}: 80 % of its peak taken as the best rate")
-        yield Gap(text.format(name=cluster.accelerator.id))
+        text = _("no matrix-product benchmark of {name}: {share:.0%} of its peak as the best rate")
+        share = matmul_share(cluster.accelerator)
+        yield Gap(text.format(name=cluster.accelerator.id, share=share))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from chipwise.physics import (
     activations,
     collectives,
-    compute,
+    layer,
     memory,
     operations,
     parameters,
+    products,
     run,
     states,
     training,
@@ -19,5 +20,5 @@ from chipwise.physics import (
 from chipwise.quantity import Model
 
 MODEL = Model.of(
-    parameters, states, activations, memory, operations, compute, collectives, training, run
+    parameters, states, activations, memory, operations, products, layer, collectives, training, run
 )

@@ -1,27 +1,22 @@
-"""Specs to columns: the one place where specs meet physics.
-
-Each function turns one part of a job into named numbers in SI units; ``stack_columns`` turns many
-jobs into arrays. Constants are bound apart (``calibration``), so that a fit can move them without
-touching the jobs.
-"""
+"""A machine, a workload and a strategy as columns, and all columns of one job together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.catalogue.frameworks import Stack, stacks
+from chipwise.columns.keys import calibration_keys
+from chipwise.columns.model import Scalars, dense_width, model_columns
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
-from chipwise.spec.hardware import Cluster
+from chipwise.spec.hardware import Accelerator, Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
-from chipwise.spec.model import FeedForwardSpec, LayerGroup, ModelSpec
+from chipwise.spec.model import ModelSpec
 from chipwise.spec.tensors import params_by_part
 
-Scalars = dict[str, float]
 _DTYPE_BYTES = {
     **{"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "mxfp8": 1.03, "int8": 1.0},
     **{"mxfp4": 0.53, "nvfp4": 0.56, "int4": 0.53, "fp4": 0.57, "nf4": 0.563, "nf4-dq": 0.516},
@@ -37,11 +32,10 @@ _BUCKETS = 2.5e8
 _DEEPSPEED_BUCKETS = 1.0e9
 """Parameters in communication buckets; DeepSpeed's stages 2 and 3 keep a gather and a reduce
 bucket of 5e8 each by default [deepspeed-zero]."""
-_UNMEASURED = {"tpu": 0.92}
-"""Share of peak large products reach where nobody published one; 0.80 on other kinds. Systolic
+_UNMEASURED_SHARE = 0.80
+_UNMEASURED_SHARES = {"tpu": 0.92}
+"""Share of peak large products reach where nobody published one, by kind of device. Systolic
 arrays run dense products close to their peak [jouppi2023]."""
-_COHERENT_LINK = 200e9
-"""Host links above this rate (B/s) belong to superchips whose CPU shares memory coherently."""
 NODE_STORAGE_BANDWIDTH = 1e9
 """Writing checkpoints, B/s per node, where nothing is stated."""
 COMPILE_SECONDS = {"xla": 300.0, "gaudi": 120.0}
@@ -58,127 +52,9 @@ _MATRICES = {
 """Share of linear inputs that adapters on these targets keep for their own gradients."""
 
 
-@lru_cache(maxsize=4096)
-def model_columns(model: ModelSpec, gated_saved: int = 2) -> Scalars:
-    """Sizes of a model: parameters by part, widths summed over layers.
-
-    Args:
-        model: the architecture.
-        gated_saved: widths a gated block keeps for its activation function (2 when fused).
-    """
-    parts = params_by_part(model)
-    groups = model.layers
-    layers = model.num_layers
-    moe = [
-        (g.count, g.feed_forward) for g in groups if g.feed_forward and g.feed_forward.num_experts
-    ]
-    moe_layers = sum(count for count, _ in moe)
-    block = moe[0][1] if moe else None
-    return (
-        {
-            "layers": float(layers),
-            "hidden": float(model.hidden),
-            "vocab": float(model.vocab),
-            "attention_params": float(parts["attention"]),
-            "dense_ffn_params": float(parts["dense_ffn"] + parts["shared_expert"]),
-            "expert_params": float(parts["expert"]),
-            "router_params": float(parts["router"]),
-            "norm_params": float(parts["norm"]),
-            "embedding_params": float(parts["embedding"] + parts["position"]),
-            "head_params": float(parts["head"]),
-            "other_params": float(parts["other"]),
-            "tied_embeddings": float(model.tied_embeddings),
-            "num_experts": float(block.num_experts if block else 0),
-            "top_k": float(block.top_k if block else 0),
-            "active_expert_share": block.top_k / block.num_experts if block else 0.0,
-            "has_experts": float(bool(moe)),
-            "moe_layer_share": moe_layers / layers,
-            "leading_dense_layers": float(_leading_dense(groups)) if moe else 0.0,
-            "routed_width": float(sum(n * f.top_k * model.hidden for n, f in moe)),
-            "expert_width": float(block.expert_hidden if block else 1),
-            "expert_saved_width": float(
-                sum(n * f.top_k * f.expert_hidden * (_saved(f, gated_saved) + 1) for n, f in moe)
-            ),
-        }
-        | _attention_columns(model)
-        | _ffn_columns(model, gated_saved)
-    )
-
-
-def _leading_dense(groups: Sequence[LayerGroup]) -> int:
-    """Layers before the first one with routed experts."""
-    count = 0
-    for group in groups:
-        if group.feed_forward and group.feed_forward.num_experts:
-            break
-        count += group.count
-    return count
-
-
-def _saved(block: FeedForwardSpec, gated_saved: int) -> int:
-    return gated_saved if block.gated else 1
-
-
-def _attention_columns(model: ModelSpec) -> Scalars:
-    total = dict.fromkeys(
-        ("full", "window", "heads", "query", "kv", "saved", "output", "window_len"), 0.0
-    )
-    for group in model.layers:
-        spec = group.attention
-        if spec is None:
-            continue
-        rope = spec.qk_rope_dim
-        qk, v = spec.head_dim + rope, spec.v_dim
-        latent = spec.q_lora_rank + spec.kv_lora_rank + rope if spec.kind == "mla" else 0
-        kv_width = spec.kv_heads * (qk + v)
-        total["query"] += group.count * spec.heads * qk
-        total["kv"] += group.count * (latent if spec.kind == "mla" else kv_width)
-        total["saved"] += group.count * (spec.heads * qk + kv_width + latent)
-        total["output"] += group.count * spec.heads * v
-        if spec.kind == "linear":
-            continue
-        score_width = group.count * spec.heads * (qk + v)
-        total["window" if spec.window else "full"] += score_width
-        total["window_len"] = max(total["window_len"], float(spec.window))
-        total["heads"] += group.count * spec.heads
-    causal = all(group.causal for group in model.layers)
-    return {
-        "attention_full_width": total["full"],
-        "attention_window_width": total["window"],
-        "window": total["window_len"],
-        "causal_share": 0.5 if causal else 1.0,
-        "misaligned_heads": float(
-            any(g.attention.head_dim % 8 for g in model.layers if g.attention is not None)
-        ),
-        "score_heads": total["heads"],
-        "query_width": max(1.0, total["query"] / model.num_layers),
-        "key_value_width": total["kv"],
-        "attention_saved_width": total["saved"],
-        "attention_output_width": total["output"],
-    }
-
-
-def _dense_width(group: LayerGroup) -> int:
-    block = group.feed_forward
-    return block.hidden + block.shared_expert_hidden if block else 0
-
-
-def _ffn_columns(model: ModelSpec, gated_saved: int) -> Scalars:
-    blocks = [(g.count, _dense_width(g), g.feed_forward) for g in model.layers if g.feed_forward]
-    width = sum(n * w for n, w, _ in blocks)
-    routed = max((f.top_k * f.expert_hidden for _, _, f in blocks), default=0)
-    matrices = [w * model.hidden for _, w, _ in blocks]
-    matrices += [f.expert_hidden * model.hidden for _, _, f in blocks]
-    matrices += [
-        g.attention.heads * g.attention.head_dim * model.hidden for g in model.layers if g.attention
-    ]
-    return {
-        "ffn_saved_width": float(sum(n * w * _saved(f, gated_saved) for n, w, f in blocks)),
-        "ffn_output_width": float(width),
-        "ffn_width": max(1.0, width / model.num_layers),
-        "widest_ffn": float(max(max((w for _, w, _ in blocks), default=0), routed)),
-        "largest_matrix_params": float(max(matrices, default=0)),
-    }
+def matmul_share(device: Accelerator) -> float:
+    """Share of its peak a large 16-bit product reaches: measured, else usual for its kind."""
+    return device.matmul_fraction or _UNMEASURED_SHARES.get(device.kind, _UNMEASURED_SHARE)
 
 
 def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -> Scalars:
@@ -196,7 +72,7 @@ def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -
         "devices_per_node": float(cluster.devices_per_node),
         "peak_matmul": peaks[PEAK_OF[precision]],
         "peak_16bit": peak_16bit,
-        "matmul_fraction_16bit": device.matmul_fraction or _UNMEASURED.get(device.kind, 0.80),
+        "matmul_fraction_16bit": matmul_share(device),
         "peak_bandwidth": device.peak_bandwidth,
         "visible_bytes": device.visible_bytes or device.memory_bytes,
         "intra_bandwidth": intra or host,
@@ -255,7 +131,7 @@ def adapter_params(workload: TrainingWorkload, model: ModelSpec) -> float:
             total += group.count * sum(sizes[name] for name in wanted)
         if block is not None and targets not in ("qv", "qkv", "attention"):
             matrices = 3 if block.gated else 2
-            total += group.count * matrices * (model.hidden + _dense_width(group))
+            total += group.count * matrices * (model.hidden + dense_width(group))
     if targets == "all-linear+head":
         total += model.hidden + model.vocab
     return float(rank * total)
@@ -366,64 +242,6 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)
-
-
-def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
-    """The group a job belongs to on each calibration axis."""
-    framework = strategy.framework or "other"
-    stack = stacks()[framework]
-    device = job.cluster.accelerator
-    compiled = bool(strategy.compiled)
-    precision = job.workload.precision or "bf16"
-    usual = {"xla": "xla", "megatron-core": "tuned"}.get(framework, "default")
-    overlap = {True: "yes", False: "no", None: usual}
-    return {
-        "framework": framework,
-        "family": device.family,
-        "loss": _loss_key(strategy, stack),
-        "fusion": "compiled" if compiled else stack.fusion,
-        "host": "coherent" if device.host_bandwidth > _COHERENT_LINK else "pcie",
-        "lengths": "variable" if job.workload.packing is False else "fixed",
-        "launch": "compiled" if compiled and framework != "xla" else stack.launch,
-        "low_precision_class": _low_precision_key(precision, device.family, strategy),
-        "attention_pairing": _pairing(framework, device.family),
-        "tp_overlap": overlap[strategy.tp_overlap],
-        "dp_overlap": "no" if strategy.dp_overlap is False else framework,
-        "recompute_stack": "xla" if framework == "xla" else "eager",
-    }
-
-
-def _loss_key(strategy: Strategy, stack: Stack) -> str:
-    if strategy.chunked_loss == "fused":
-        return "fused"
-    if strategy.compiled:
-        return "compiled"
-    return "full" if stack.loss == "fused" else stack.loss
-
-
-def _low_precision_key(precision: str, family: str, strategy: Strategy) -> str:
-    peak = PEAK_OF[precision]
-    if peak == "fp4":
-        return "fp4"
-    if peak != "fp8":
-        return "16bit"
-    if strategy.fp8_recipe == "rowwise":
-        return "fp8-rowwise"
-    if family != "nvidia-blackwell":
-        return "fp8"
-    return "mxfp8" if "mxfp8" in (precision, strategy.fp8_recipe) else "fp8-blackwell"
-
-
-def _pairing(framework: str, family: str) -> str:
-    """FlashAttention-2 level kernels on Hopper and later run at about half of their best.
-
-    Megatron stacks that run on these devices use the vendor's own attention kernels.
-    """
-    tuned = framework in ("megatron-core", "megatron", "xla", "gaudi", "ascend", "other")
-    newer = family in ("nvidia-hopper", "nvidia-blackwell")
-    if not newer:
-        return "matched"
-    return "newest" if tuned else "older"
 
 
 def run_columns(job: TrainingJob, framework: str) -> Scalars:

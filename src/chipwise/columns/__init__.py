@@ -1,0 +1,31 @@
+"""Specs to columns: the one place where specs meet physics.
+
+Each function turns one part of a job into named numbers in SI units; ``stack_columns`` turns many
+jobs into arrays. Constants are bound apart (``calibration``), so that a fit can move them without
+touching the jobs.
+"""
+
+from __future__ import annotations
+
+from chipwise.columns.job import (
+    COMPILE_SECONDS,
+    NODE_STORAGE_BANDWIDTH,
+    adapter_params,
+    matmul_share,
+    stack_columns,
+    training_columns,
+)
+from chipwise.columns.keys import calibration_keys
+from chipwise.columns.model import Scalars, model_columns
+
+__all__ = [
+    "COMPILE_SECONDS",
+    "NODE_STORAGE_BANDWIDTH",
+    "Scalars",
+    "adapter_params",
+    "calibration_keys",
+    "matmul_share",
+    "model_columns",
+    "stack_columns",
+    "training_columns",
+]
