@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Tone = Literal["plain", "good", "warn", "bad", "muted"]
@@ -26,6 +26,8 @@ class Column:
     key: str
     numeric: bool = False
     csv_only: bool = False
+    spare: int = 0
+    """Above 0: may be left out where the terminal is narrow, the highest first."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,12 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     first_is_best: bool = False
+
+    def without(self, left_out: Sequence[Column]) -> Table:
+        """The table without some of its columns."""
+        keep = [i for i, column in enumerate(self.columns) if column not in left_out]
+        rows = [[row[i] for i in keep] for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in keep], rows=rows)
 
     def shown(self) -> tuple[list[Column], list[list[Cell]]]:
         """Columns and rows without what only CSV carries."""

@@ -10,6 +10,8 @@ from chipwise.report import words
 from chipwise.report.page import Cell, Column, NextCommand, Note, Page, Table, Tone, page
 from chipwise.report.words import Json
 
+_ESSENTIAL = 2
+"""Columns of a listing after the first that stay however narrow the terminal is."""
 SEVERITY_TONES: dict[str, Tone] = {"error": "bad", "warning": "warn", "note": "muted"}
 
 
@@ -164,9 +166,13 @@ def catalogue_page(document: Json) -> Page:
     if document["kind"] == "check":
         return _check_page(document)
     columns = document["columns"]
+    shown = [
+        Column(item["title"], item["name"], bool(item["unit"]), spare=max(0, place - _ESSENTIAL))
+        for place, item in enumerate(columns)
+    ]
     table = Table(
         "",
-        [Column(item["title"], item["name"], numeric=bool(item["unit"])) for item in columns],
+        shown,
         [[_listed(row.get(item["name"]), item["unit"]) for item in columns]
          for row in document["rows"]],
     )  # fmt: skip

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from chipwise.i18n import _
-from chipwise.report.page import Block, Cell, Listing, NextCommand, Note, Page, Table, Tone
+from chipwise.report.page import Block, Cell, Column, Listing, NextCommand, Note, Page, Table, Tone
 
 READABLE_WIDTH = 16
 """Text columns are not squeezed below this; a table that would need it becomes records."""
@@ -71,12 +71,33 @@ def _print(console: Console, block: Block) -> None:
 def _print_table(console: Console, table: Table) -> None:
     if table.title:
         console.print(Text(f"\n{table.title}", "bold"))
-    drawn = _drawn(table)
+    left_out: list[Column] = []
+    for column in [None, *_spare(table)]:
+        left_out += [column] if column else []
+        drawn = _drawn(table.without(left_out))
+        if _least_width(console, drawn) <= console.width:
+            console.print(drawn)
+            _say_left_out(console, left_out)
+            return
+    _print_records(console, table)
+
+
+def _spare(table: Table) -> list[Column]:
+    """What a narrow terminal may leave out, in that order."""
+    spare = [column for column in table.columns if column.spare and not column.csv_only]
+    return sorted(spare, key=lambda column: -column.spare)
+
+
+def _least_width(console: Console, drawn: RichTable) -> int:
     unbounded = console.options.update(width=UNBOUNDED_WIDTH)
-    if Measurement.get(console, unbounded, drawn).minimum <= console.width:
-        console.print(drawn)
-    else:
-        _print_records(console, table)
+    return Measurement.get(console, unbounded, drawn).minimum
+
+
+def _say_left_out(console: Console, left_out: list[Column]) -> None:
+    if left_out:
+        names = ", ".join(" ".join(column.title.split()) for column in left_out)
+        text = _("Not shown, for want of width: {names}").format(names=names)
+        console.print(Text(text, STYLES["muted"]))
 
 
 def _drawn(table: Table) -> RichTable:

@@ -145,12 +145,21 @@ def test_assumptions_keep_their_order_and_effect() -> None:
     assert first < text.index("- sequences are packed")
 
 
-def test_a_table_wider_than_the_terminal_becomes_records_of_the_same_facts() -> None:
+def test_a_narrow_terminal_leaves_out_spare_columns_and_says_which() -> None:
     text = shown(DOCUMENTS["plan"], width=80)
     assert max(map(len, text.splitlines()[:-1])) <= 80
+    assert "Not shown, for want of width: tokens/s, bound by" in text
+    assert "5.00 h – 20.0 h" in text
+    assert "of 80.0 GiB" in text
+    assert "Not shown" not in shown(DOCUMENTS["plan"], width=200)
+
+
+def test_a_table_wider_than_the_terminal_even_so_becomes_records_of_the_same_facts() -> None:
+    text = shown(DOCUMENTS["plan"], width=60)
     assert "system: a100-sxm-80:8" in text
     assert "layout: dp 8 · fsdp · micro-batch 2 · recompute full" in text
     assert "time 80 % range: 10.0 h; 5.00 h – 20.0 h" in text
+    assert "tokens/s: " in text
 
 
 # -- fit and estimate
