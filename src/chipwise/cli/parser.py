@@ -176,7 +176,13 @@ def _show_version(wanted: bool | None) -> None:
 def _root(
     version: Annotated[
         bool | None,
-        typer.Option("--version", callback=_show_version, is_eager=True, show_default=False),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            show_default=False,
+            help=_("Show the version and exit."),
+        ),
     ] = None,
 ) -> None:
     """Replaced by the help of the application."""

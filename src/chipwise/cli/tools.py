@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish", "powershell")
 def schema(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="inputs, outputs, or one document such as fit"),
+        typer.Argument(metavar="[NAME]", help=_("inputs, outputs, or one document such as fit")),
     ] = None,
 ) -> None:
     """Print the JSON schema of every request and document, or of one side or one of them."""
@@ -31,7 +31,7 @@ def schema(
 def completion(
     shell: Annotated[
         str,
-        typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell"),
+        typer.Argument(metavar="SHELL", help=_("bash, zsh, fish or powershell")),
     ],
 ) -> None:
     """Print the completion script of a shell, to be sourced by it."""
