@@ -27,8 +27,8 @@ def explain_page(document: Json) -> Page:
             Column(_("value"), "value", numeric=True),
             Column("", "unit", csv_only=True),
             Column(_("formula or meaning"), "formula"),
-            Column(_("basis"), "basis"),
-            Column(_("source"), "source"),
+            Column(_("basis"), "basis", spare=1),
+            Column(_("source"), "source", spare=2),
         ),
         list(_tree(document, "", "", 0, set())),
     )
@@ -65,7 +65,7 @@ def _quantities_page(document: Json) -> Page:
             Column(_("quantity"), "name"),
             Column(_("unit"), "unit"),
             Column(_("meaning"), "meaning"),
-            Column(_("source"), "source"),
+            Column(_("source"), "source", spare=1),
         ),
         [
             [
@@ -111,9 +111,9 @@ def _summary(summary: list[Json]) -> Table:
             Column("n", "n", numeric=True),
             Column(_("median\nerror"), "median_error", numeric=True),
             Column(_("p90\nerror"), "p90_error", numeric=True),
-            Column(_("median\nsigned"), "median_signed", numeric=True),
-            Column(_("within\n20 %"), "within_20pct", numeric=True),
-            Column(_("in 80 %\nrange"), "interval80_coverage", numeric=True),
+            Column(_("median\nsigned"), "median_signed", numeric=True, spare=2),
+            Column(_("within\n20 %"), "within_20pct", numeric=True, spare=3),
+            Column(_("in 80 %\nrange"), "interval80_coverage", numeric=True, spare=1),
         ),
         [
             [
@@ -134,7 +134,7 @@ def _constants(constants: list[Json]) -> Table:
             Column(_("name"), "name"),
             Column(_("value"), "value", numeric=True),
             Column(_("spread"), "spread", numeric=True),
-            Column(_("fitted to"), "fitted_to"),
+            Column(_("fitted to"), "fitted_to", spare=1),
         ),
         [
             [
@@ -201,7 +201,7 @@ def _entry_page(document: Json) -> Page:
             Column(_("value"), "value"),
             Column("", "unit", csv_only=True),
             Column(_("source"), "source"),
-            Column(_("retrieved"), "retrieved"),
+            Column(_("retrieved"), "retrieved", spare=1),
         ),
         [
             [
