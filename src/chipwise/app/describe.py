@@ -143,11 +143,12 @@ def bound_by(parts: tuple[TimePart, ...]) -> str:
 
 
 def time_parts(values: Scalars) -> tuple[TimePart, ...]:
-    """The shares of a step, largest first; they add up to the step time."""
+    """The shares of a step, largest first; they add up to the step time, be it measured."""
     total = values["step_time"]
+    moved = total / sum(values[name] for name in TIME_PARTS)
     sums: dict[str, float] = {}
     for name in TIME_PARTS:
-        for part, seconds in _split(name, values[name], values):
+        for part, seconds in _split(name, moved * values[name], values):
             sums[part] = sums.get(part, 0.0) + seconds
     return tuple(
         TimePart(name=name, seconds=seconds, share=seconds / total)

@@ -59,6 +59,18 @@ class Document(Part):
         return 0
 
 
+class Observed(Part):
+    """What the user's own runs changed; shifts are in ln, narrowings factors on range widths."""
+
+    accelerator: str
+    time_shift: float
+    """Of step times; throughputs and utilizations move the other way."""
+    memory_shift: float
+    time_narrowing: float
+    memory_narrowing: float
+    runs: int
+
+
 # -- layout and memory -----------------------------------------------------------------------
 
 
@@ -161,6 +173,7 @@ class FitDocument(Document):
     remedies: tuple[Remedy, ...] = ()
     one_change: Remedy | None = None
     """The cheapest remedy that makes it fit; null when it fits or none does."""
+    observed: Observed | None = None
 
     @property
     def exit_code(self) -> int:
@@ -248,6 +261,30 @@ class Performance(Part):
     time_parts: tuple[TimePart, ...]
 
 
+class Marginal(Part):
+    """What one step more of a resource would give, all else unchanged."""
+
+    resource: str
+    change: str
+    step_time_s: float
+    """For the same tokens per step."""
+    speedup: float
+    """Throughput of all devices, after over before."""
+
+
+class RunReport(Part):
+    """A whole run: its steps and what comes beside them."""
+
+    tokens: float
+    num_steps: float
+    parts: tuple[TimePart, ...]
+    """Shares of the run's duration, largest first."""
+    checkpoint_bytes: float
+    """One checkpoint: weights, master weights and optimizer states."""
+    checkpoint_time_s: float | None = None
+    """Writing one; None when none are asked for."""
+
+
 class EstimateDocument(Performance, Document):
     """One configuration: time, throughput, utilization and memory."""
 
@@ -256,6 +293,13 @@ class EstimateDocument(Performance, Document):
     layout: Layout
     verdict: Verdict
     memory: Memory
+    marginal: tuple[Marginal, ...] = ()
+    """Best first."""
+    duration_s: Range | None = None
+    """None when it was not said how much to train on."""
+    device_hours: Range | None = None
+    run: RunReport | None = None
+    observed: Observed | None = None
 
     @property
     def exit_code(self) -> int:
@@ -277,6 +321,9 @@ class Plan(Performance):
     memory: Memory
     meets_deadline: bool | None = None
     """None when no deadline was asked for."""
+    run: RunReport | None = None
+    observed: Observed | None = None
+    """What own runs on this system changed."""
 
 
 class SearchReport(Part):
@@ -318,6 +365,8 @@ class PlanDocument(Document):
     search: SearchReport
     pareto: tuple[ParetoPoint, ...] = ()
     no_fit: tuple[NoFit, ...] = ()
+    observed: tuple[Observed, ...] = ()
+    """What own runs changed, by accelerator."""
 
     @property
     def exit_code(self) -> int:
@@ -377,6 +426,8 @@ class ValidateSummary(Part):
     median_signed: float | None
     within_20pct: float | None
     interval80_coverage: float | None
+    caught: float | None = None
+    """Share of ``oom`` rows called tight or does not fit; null for other metrics."""
 
 
 class ValidateConstant(Part):

@@ -6,28 +6,40 @@ from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
 from chipwise.app.documents import EstimateDocument
-from chipwise.app.evaluation import evaluate, read_overrides, verdict
-from chipwise.app.jobs import complete, stated_job, training_warnings
+from chipwise.app.evaluation import read_overrides, verdict
+from chipwise.app.jobs import stated_job, training_warnings
+from chipwise.app.marginal import marginal_of
+from chipwise.app.observed_job import evaluate_observed
 from chipwise.app.requests import EstimateTrainRequest
+from chipwise.app.running import device_hours_of, duration_of, run_assumptions, run_of
 
 
 def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     """Time, throughput, utilization and memory of one training configuration.
 
     Raises:
-        UsageError: unknown names, several systems, an impossible layout.
+        UsageError: unknown names, several systems, an impossible layout, a useless observation.
     """
     overrides = read_overrides(request.set)
-    one = complete(stated_job(request), overrides)
-    point = evaluate(one.job, one.strategy, overrides)
+    one, point, seen = evaluate_observed(stated_job(request), request.observed, overrides)
     layout = layout_of(point)
+    duration = duration_of(point) if request.has_length else None
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
-        assumptions=assumptions_of(one),
-        warnings=(*training_warnings(one.job, one.strategy), *load_warnings(point)),
+        assumptions=(*seen.assumptions, *run_assumptions(point), *assumptions_of(one)),
+        warnings=(
+            *seen.warnings,
+            *training_warnings(one.job, one.strategy),
+            *load_warnings(point),
+        ),
         subject=subject_of(one.job),
         layout=layout,
         verdict=verdict(point.share, request.headroom),
         memory=memory_of(point),
+        marginal=marginal_of(point, overrides),
+        duration_s=duration,
+        device_hours=device_hours_of(point, duration) if duration else None,
+        run=run_of(point),
+        observed=seen.document,
         **performance_of(point),
     )

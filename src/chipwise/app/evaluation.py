@@ -23,10 +23,15 @@ from chipwise.physics.inputs import INPUTS
 from chipwise.quantity import Array
 from chipwise.spec.job import Strategy, TrainingJob
 from chipwise.units import parse
+from chipwise.validation.observed import Shift, apply_shift
 
 TIGHT = 0.9
 """Above this share of the usable memory a job that fits is called tight."""
 Scalars = Mapping[str, float]
+UNMOVED = Shift(0.0, 0.0, 1.0, 1.0)
+"""Nothing was observed."""
+_PEAKS = ("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes")
+"""What observed memory moves."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Evaluated:
     overridden: frozenset[str]
     memory_quantities: frozenset[str]
     """Quantities of the memory bill: asked on their own, they are the fullest stage's."""
+    shift: Shift = UNMOVED
+    """What the user's own runs on this machine say; the numbers are moved by it already."""
 
     @property
     def share(self) -> float:
@@ -56,6 +63,7 @@ def evaluate(
     strategy: Strategy,
     overrides: Mapping[str, float] | None = None,
     also: Sequence[str] = (),
+    shift: Shift = UNMOVED,
 ) -> Evaluated:
     """Every quantity of one complete job.
 
@@ -64,6 +72,7 @@ def evaluate(
         strategy: its strategy, complete.
         overrides: values in SI units that replace inputs, constants or quantities.
         also: quantities wanted beside those of memory and time.
+        shift: what own runs on this machine say; a step time in ``overrides`` is not moved.
     """
     inputs, keys = training_columns(job, strategy)
     columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
@@ -71,7 +80,13 @@ def evaluate(
     bill = frozenset(memory)
     if also:
         memory = evaluate_memory(columns, (*MEMORY, *also), keep_all=True)
-    time = evaluate_time(columns, (*TIME, *also), keep_all=True)
+    wanted = (*TIME, "duration", *also)
+    time = evaluate_time(columns, wanted, keep_all=True)
+    if shift.time and "step_time" not in columns:
+        moved, _width = apply_shift(shift, "step_time_s", float(time["step_time"]), 0.0)
+        time |= evaluate_time(columns | {"step_time": moved}, wanted, keep_all=True)
+    for name in _PEAKS if shift.memory else ():
+        memory[name], _width = apply_shift(shift, "peak_memory_gb", float(memory[name]), 0.0)
     return Evaluated(
         job,
         strategy,
@@ -80,6 +95,7 @@ def evaluate(
         _numbers(columns | {"stage_is_first": 1.0} | time),
         frozenset(overrides or ()),
         bill.union(name for name in also if MODEL[name].unit == "B"),
+        shift,
     )
 
 

@@ -13,9 +13,10 @@ from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
-from chipwise.app.evaluation import evaluate, read_overrides, verdict
+from chipwise.app.evaluation import read_overrides, verdict
 from chipwise.app.host import host_bytes, host_warnings
-from chipwise.app.jobs import Complete, complete, stated_job, training_warnings
+from chipwise.app.jobs import Complete, stated_job, training_warnings
+from chipwise.app.observed_job import evaluate_observed
 from chipwise.app.remedies import remedies_for
 from chipwise.app.requests import FitRequest
 from chipwise.calibration import shipped
@@ -37,17 +38,21 @@ def fit(request: FitRequest) -> FitDocument:
     """
     stated = stated_job(request)
     overrides = read_overrides(request.set)
-    one = complete(_one_sequence(stated), overrides)
-    point = evaluate(one.job, one.strategy, overrides)
+    one, point, seen = evaluate_observed(_one_sequence(stated), request.observed, overrides)
     limit = 1 - (request.headroom or 0.0)
     over = point.share > limit
-    remedies, one_change = remedies_for(one, limit, overrides) if over else ((), None)
+    predicted = limit / seen.memory_factor
+    remedies, one_change = remedies_for(one, predicted, overrides) if over else ((), None)
     layout = layout_of(point)
     host = host_bytes(one.job, one.strategy, overrides)
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
-        assumptions=assumptions_of(Complete(stated, one.job, one.strategy)),
+        assumptions=(
+            *seen.assumptions,
+            *assumptions_of(Complete(stated, one.job, one.strategy)),
+        ),
         warnings=(
+            *seen.warnings,
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),
             *host_warnings(one.job, host),
@@ -58,9 +63,10 @@ def fit(request: FitRequest) -> FitDocument:
         memory=memory_of(point),
         host_bytes=host,
         headroom_bytes=limit * point.memory["usable_bytes"] - point.memory["needed_bytes"],
-        largest=largest(one, limit, overrides),
+        largest=largest(one, predicted, overrides),
         remedies=remedies,
         one_change=one_change,
+        observed=seen.document,
     )
 
 

@@ -19,7 +19,7 @@ from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
 from chipwise.search.space import trainers
 from chipwise.spec.hardware import Cluster
-from chipwise.spec.job import Strategy, TrainingJob
+from chipwise.spec.job import Run, Strategy, TrainingJob
 
 MICROBATCHES_PER_STAGE = 4
 """Micro-batches per pipeline stage and step where no global batch is stated."""
@@ -73,13 +73,21 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         cluster=cluster,
         workload=request.workload,
         strategy=request.strategy,
+        run=getattr(request, "run", None) or Run(),
     )
     rules.check_workload(job.workload, job.model)
     return job
 
 
-def complete(stated: TrainingJob, overrides: Mapping[str, float] | None = None) -> Complete:
+def complete(
+    stated: TrainingJob, overrides: Mapping[str, float] | None = None, limit: float = 1.0
+) -> Complete:
     """Fill every gap and choose the first of the possible layouts that fits, else the leanest.
+
+    Args:
+        stated: the job, gaps and all.
+        overrides: values that replace inputs, constants or quantities.
+        limit: share of the usable memory within which a layout fits.
 
     Raises:
         LayoutError: no possible layout obeys the rules.
@@ -88,7 +96,7 @@ def complete(stated: TrainingJob, overrides: Mapping[str, float] | None = None) 
     rules.check_stated(stated)
     options = list(_valid(possible(stated)))
     share = compare(options, overrides).share
-    fitting = np.flatnonzero(share <= 1.0)
+    fitting = np.flatnonzero(share <= limit)
     chosen = options[int(fitting[0] if len(fitting) else np.argmin(share))]
     return Complete(stated, *chosen)
 

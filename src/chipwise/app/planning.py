@@ -17,14 +17,22 @@ from chipwise.app.documents import (
     ParetoPoint,
     Plan,
     PlanDocument,
-    Range,
     SearchReport,
 )
-from chipwise.app.evaluation import TIGHT, Evaluated, evaluate, read_overrides, verdict
+from chipwise.app.evaluation import (
+    TIGHT,
+    UNMOVED,
+    Evaluated,
+    evaluate,
+    read_overrides,
+    verdict,
+)
 from chipwise.app.growth import smallest_cluster
 from chipwise.app.jobs import Complete, clusters_of, job_on
-from chipwise.app.ranges import time_range
+from chipwise.app.observed_job import site_warnings, sites_of
+from chipwise.app.observing import Site, observed_of, site_words
 from chipwise.app.requests import PlanTrainRequest
+from chipwise.app.running import device_hours_of, duration_of, run_assumptions, run_of
 from chipwise.defaults import default_precision
 from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
@@ -41,7 +49,6 @@ Published runs use 1 to 4 million tokens up to 70B parameters, and 16 million on
 """
 _PER_SYSTEM = 3
 _MOST_DEVICES = 65536
-_HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -62,30 +69,38 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     overrides = read_overrides(request.set)
     clusters = clusters_of(request)
     jobs = [job_on(cluster, request) for cluster in clusters]
+    sites = sites_of(jobs, request.observed, overrides)
     jobs = _with_batch([_with_sequence(job) for job in jobs])
     searched: list[_Searched] = []
     no_fit: list[NoFit] = []
     errors: list[LayoutError] = []
     for job in jobs:
         try:
-            one = _search(job, request, overrides)
+            one = _search(job, request, overrides, sites)
         except UsageError as error:
             errors += [error] if isinstance(error, LayoutError) else []
             no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
             continue
         searched.append(_Searched(job, one))
         if not one.best:
-            no_fit.append(_no_fit(job, one, request, overrides))
+            no_fit.append(_no_fit(job, one, _limit(request, job, sites), request, overrides))
     if errors and len(errors) == len(jobs):
         raise errors[0]
-    chosen = _chosen(searched, request)
-    points = [(one, evaluate(one.job, one.strategy, overrides)) for one in chosen]
-    plans = _ranked([_plan(point, request) for _candidate, point in points], request)
+    chosen = _chosen(searched, request, sites)
+    points = [_evaluated(one, overrides, sites) for one in chosen]
+    plans = _ranked([_plan(point, request, sites) for point in points], request)
     counts = sum((one.found.counts for one in searched), Counts())
     return PlanDocument(
         inputs=_inputs(request, jobs[0]),
-        assumptions=_assumptions(jobs, chosen, request),
-        warnings=tuple(_warnings(clusters, chosen)),
+        assumptions=(
+            *(site_words(site) for site in sites.values()),
+            *(run_assumptions(points[0]) if points else ()),
+            *_assumptions(jobs, chosen, request),
+        ),
+        warnings=(
+            *site_warnings(jobs, request.observed, overrides, sites),
+            *_warnings(clusters, chosen),
+        ),
         plans=plans,
         search=SearchReport(
             candidates=counts.candidates,
@@ -96,6 +111,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         ),
         pareto=_pareto(plans),
         no_fit=tuple(no_fit),
+        observed=tuple(map(observed_of, sites.values())),
     )
 
 
@@ -131,29 +147,38 @@ def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
     ]
 
 
-def _search(job: TrainingJob, request: PlanTrainRequest, overrides: Mapping[str, float]) -> Found:
+def _search(
+    job: TrainingJob,
+    request: PlanTrainRequest,
+    overrides: Mapping[str, float],
+    sites: Mapping[str, Site],
+) -> Found:
     """The layouts with room to spare; those that just fit only where no other does."""
     devices = job.cluster.num_devices
     if request.max_devices is not None and devices > request.max_devices:
         text = _("{devices} devices are more than --max-devices {most}")
         raise UsageError("too-many-devices", text.format(devices=devices, most=request.max_devices))
-    limit = _limit(request)
+    limit = _limit(request, job, sites)
     found = search(job, limit * TIGHT, _PER_SYSTEM, overrides)
     return found if found.best else search(job, limit, _PER_SYSTEM, overrides)
 
 
-def _limit(request: PlanTrainRequest) -> float:
-    return 1 - (request.headroom or 0.0)
+def _limit(request: PlanTrainRequest, job: TrainingJob, sites: Mapping[str, Site]) -> float:
+    """Share of the usable memory that a prediction may need, given what own runs needed."""
+    site = sites.get(job.cluster.accelerator.id)
+    return (1 - (request.headroom or 0.0)) / (site.memory_factor if site else 1.0)
 
 
 # -- the plans -------------------------------------------------------------------------------
 
 
-def _chosen(searched: list[_Searched], request: PlanTrainRequest) -> list[Candidate]:
+def _chosen(
+    searched: list[_Searched], request: PlanTrainRequest, sites: Mapping[str, Site]
+) -> list[Candidate]:
     """The best of each system, then next best ones as far as the list goes."""
     ranked = sorted(
         (
-            (place > 0, _objective(candidate, request), number, candidate)
+            (place > 0, _objective(candidate, request, sites), number, candidate)
             for number, one in enumerate(searched)
             for place, candidate in enumerate(one.found.best)
         ),
@@ -162,16 +187,26 @@ def _chosen(searched: list[_Searched], request: PlanTrainRequest) -> list[Candid
     return [entry[-1] for entry in ranked[: request.top]]
 
 
-def _objective(candidate: Candidate, request: PlanTrainRequest) -> float:
+def _objective(candidate: Candidate, request: PlanTrainRequest, sites: Mapping[str, Site]) -> float:
     """What is minimised; steps are the same for all candidates."""
-    devices = candidate.job.cluster.num_devices
-    return candidate.step_time * (devices if request.objective == "device-hours" else 1)
+    cluster = candidate.job.cluster
+    site = sites.get(cluster.accelerator.id)
+    time = site.slower(candidate.step_time) if site else candidate.step_time
+    return time * (cluster.num_devices if request.objective == "device-hours" else 1)
 
 
-def _plan(point: Evaluated, request: PlanTrainRequest) -> Plan:
-    likely = request.tokens / point.time["tokens_per_s"]
-    duration = time_range(point, likely)
+def _evaluated(
+    candidate: Candidate, overrides: Mapping[str, float], sites: Mapping[str, Site]
+) -> Evaluated:
+    site = sites.get(candidate.job.cluster.accelerator.id)
+    shift = site.shift if site else UNMOVED
+    return evaluate(candidate.job, candidate.strategy, overrides, shift=shift)
+
+
+def _plan(point: Evaluated, request: PlanTrainRequest, sites: Mapping[str, Site]) -> Plan:
+    duration = duration_of(point)
     devices = point.job.cluster.num_devices
+    site = sites.get(point.job.cluster.accelerator.id)
     meets = None if request.deadline is None else duration.likely <= request.deadline
     return Plan(
         rank=1,
@@ -181,19 +216,12 @@ def _plan(point: Evaluated, request: PlanTrainRequest) -> Plan:
         layout=layout_of(point),
         verdict=verdict(point.share, request.headroom),
         duration_s=duration,
-        device_hours=_times(duration, devices / _HOUR),
+        device_hours=device_hours_of(point, duration),
         memory=memory_of(point, formulas=False),
         meets_deadline=meets,
+        run=run_of(point),
+        observed=observed_of(site) if site else None,
         **performance_of(point),
-    )
-
-
-def _times(given: Range, factor: float) -> Range:
-    return Range(
-        low=given.low * factor,
-        likely=given.likely * factor,
-        high=given.high * factor,
-        basis=given.basis,
     )
 
 
@@ -234,9 +262,12 @@ def _pareto(plans: tuple[Plan, ...]) -> tuple[ParetoPoint, ...]:
 
 
 def _no_fit(
-    job: TrainingJob, found: Found, request: PlanTrainRequest, overrides: Mapping[str, float]
+    job: TrainingJob,
+    found: Found,
+    limit: float,
+    request: PlanTrainRequest,
+    overrides: Mapping[str, float],
 ) -> NoFit:
-    limit = _limit(request)
     usable = job.cluster.accelerator.visible_bytes
     if not found.counts.candidates:
         reason = _("no layout obeys the rules with what is stated")

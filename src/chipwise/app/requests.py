@@ -24,6 +24,7 @@ from chipwise.spec.job import (
     Method,
     Optimizer,
     Recompute,
+    Run,
     Shard,
     Strategy,
     TrainingWorkload,
@@ -107,6 +108,17 @@ def _overrides(value: Any) -> Any:
     return value
 
 
+def _texts(value: Any) -> Any:
+    """One text or several, as a tuple; commas stay, since values and file names have them."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, (list, tuple)):
+        return tuple(str(item) for item in value)
+    if isinstance(value, Mapping):
+        return tuple(f"{name}={number}" for name, number in value.items())
+    return value
+
+
 def _folded(value: Any) -> Any:
     """Choices are compared in lower case; common long names of number formats are known."""
     if not isinstance(value, str):
@@ -120,6 +132,8 @@ Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, allow_in
 Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(gt=0, allow_inf_nan=False)]
+Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Fold = BeforeValidator(_folded)
 
 
@@ -217,6 +231,51 @@ class JobRequest(Request):
         return self
 
 
+class _RunRequest(JobRequest):
+    """Questions about time: how long the whole run is, and what it does beside its steps."""
+
+    tokens: Tokens | None = None
+    epochs: Tokens | None = None
+    examples: Tokens | None = None
+    """Sequences of one epoch."""
+    checkpoint_every: Whole | None = None
+    """Steps from one checkpoint to the next."""
+    storage_bandwidth: Rate | None = None
+    """Writing checkpoints, whole job. [B/s]"""
+    data_bandwidth: Rate | None = None
+    """Reading training data, whole job. [B/s]"""
+    data_stall: Share | None = None
+    """Time waiting for data, over the time of the steps."""
+
+    @property
+    def run(self) -> Run:
+        """What the run does beside its steps, as a spec."""
+        sequences = self.examples * (self.epochs or 1.0) if self.examples else None
+        return Run(
+            sequences=sequences,
+            checkpoint_every=self.checkpoint_every,
+            storage_bandwidth=self.storage_bandwidth,
+            data_bandwidth=self.data_bandwidth,
+            data_stall=self.data_stall,
+        )
+
+    @property
+    def has_length(self) -> bool:
+        """Whether it is said how much to train on."""
+        return self.tokens is not None or self.examples is not None
+
+    @model_validator(mode="after")
+    def _one_way_to_say_how_much(self) -> _RunRequest:
+        reason = ""
+        if self.tokens is not None and (self.examples or self.epochs) is not None:
+            reason = _("say either --tokens, or --epochs and --examples")
+        elif self.epochs is not None and self.examples is None:
+            reason = _("--epochs needs --examples: how many sequences one epoch has")
+        if reason:
+            raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
+
+
 class _NeedsModelAndSystem(JobRequest):
     model: str
     on: str
@@ -252,6 +311,9 @@ class FitRequest(_NeedsModelAndSystem):
     max_num_seqs: Whole | None = None
     """Most sequences of one forward pass."""
 
+    observed: Observed = ()
+    """The user's own runs: measured values of this configuration, or measurement files."""
+
     @model_validator(mode="after")
     def _flags_belong_to_the_task(self) -> FitRequest:
         kept = {*_SERVING, *_EITHER, *Request.model_fields}
@@ -270,17 +332,20 @@ class FitRequest(_NeedsModelAndSystem):
         raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
 
 
-class EstimateTrainRequest(_NeedsModelAndSystem):
+class EstimateTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Time and memory of one training configuration."""
 
     use_case: ClassVar[str] = "estimate_train"
+    observed: Observed = ()
+    """The user's own runs: measured values of this configuration, or measurement files."""
 
 
-class PlanTrainRequest(_NeedsModelAndSystem):
+class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Ranked systems and layouts; strategy fields that are stated pin an axis of the search."""
 
     use_case: ClassVar[str] = "plan_train"
-    tokens: Tokens
+    observed: Observed = ()
+    """The user's own runs: measured values of the stated configuration, or measurement files."""
     objective: Annotated[Objective, Fold] = "time"
     deadline: Duration | None = None
     """Longest time allowed. [s]"""
@@ -288,8 +353,15 @@ class PlanTrainRequest(_NeedsModelAndSystem):
     top: Whole = 10
     """Plans to return."""
 
+    @model_validator(mode="after")
+    def _a_plan_needs_a_length(self) -> PlanTrainRequest:
+        if not self.has_length:
+            reason = _("--tokens is missing (or --epochs and --examples)")
+            raise PydanticCustomError("missing-value", "{reason}", {"reason": reason})
+        return self
 
-class ExplainRequest(JobRequest):
+
+class ExplainRequest(_RunRequest):
     """The tree behind one quantity; without a model, a fact of the system; or the list."""
 
     use_case: ClassVar[str] = "explain"

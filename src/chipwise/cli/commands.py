@@ -49,7 +49,7 @@ COMMANDS: tuple[Command, ...] = (
         "PlanTrainRequest",
         "chipwise plan train llama-2-7b --tokens 2B --on rtx-4090:8,h100-sxm:8 --deadline 14d",
         lambda: (_model(),),
-        lambda: (*flags.plan_flags(), *flags.estimate_flags()),
+        lambda: (*flags.run_flags(), *flags.plan_flags(), *_measurable_flags()),
     ),
     Command(
         ("fit",),
@@ -58,7 +58,7 @@ COMMANDS: tuple[Command, ...] = (
         "FitRequest",
         "chipwise fit llama-2-7b --on rtx-4090 --method qlora --seq 2048",
         lambda: (_model(),),
-        lambda: (_task(), *flags.estimate_flags(), *flags.serving_flags()),
+        lambda: (_task(), *_measurable_flags(), *flags.serving_flags()),
     ),
     Command(
         ("estimate", "train"),
@@ -67,7 +67,7 @@ COMMANDS: tuple[Command, ...] = (
         "EstimateTrainRequest",
         "chipwise estimate train llama-2-7b --on h100-sxm:8 --micro-batch 2 --shard fsdp",
         lambda: (_model(),),
-        flags.estimate_flags,
+        lambda: (*_measurable_flags(), *flags.run_flags()),
     ),
     Command(
         ("explain",),
@@ -79,7 +79,7 @@ COMMANDS: tuple[Command, ...] = (
             Argument("QUANTITY", _("quantity to explain, such as step_time"), required=False),
             Argument("MODEL", _("model; not needed for facts of a device"), required=False),
         ),
-        lambda: (*_explain_flags(), *flags.estimate_flags()),
+        lambda: (*_explain_flags(), *flags.estimate_flags(), *flags.run_flags()),
     ),
     Command(
         ("validate",),
@@ -135,6 +135,11 @@ def _task() -> Flag:
     return Flag(
         "task", _("what the memory is for"), "T", choices=("train", "serve"), section=_("Job")
     )
+
+
+def _measurable_flags() -> tuple[Flag, ...]:
+    """A configuration, and what was measured of it or beside it."""
+    return (*flags.estimate_flags(), flags.observed_flag())
 
 
 def _explain_flags() -> tuple[Flag, ...]:

@@ -174,11 +174,39 @@ def override_flag() -> Flag:
     )
 
 
+def run_flags() -> tuple[Flag, ...]:
+    """How long the run is, and what it does beside its steps."""
+    section = _("Run")
+    return (
+        Flag("tokens", _("tokens to train on, such as 2B"), "N", section=section),
+        Flag("epochs", _("passes over --examples, instead of --tokens"), "N", section=section),
+        Flag("examples", _("sequences of one epoch, such as 52k"), "N", section=section),
+        Flag("checkpoint-every", _("steps from one checkpoint to the next"), "STEPS",
+             section=section),
+        Flag("storage-bandwidth", _("writing checkpoints, whole job, such as 10GB/s"), "RATE",
+             section=section),
+        Flag("data-bandwidth", _("reading training data, whole job"), "RATE", section=section),
+        Flag("data-stall", _("waiting for data, as a share of the steps' time, such as 5%"), "X",
+             section=section),
+    )  # fmt: skip
+
+
+def observed_flag() -> Flag:
+    """What the user's own runs measured."""
+    return Flag(
+        "observed",
+        _("your own run: step_time=1.85s, tokens_per_s, tokens_per_s_per_device, mfu or "
+          "peak_memory of this configuration, or a CSV of runs on this machine (repeatable)"),
+        "NAME=VALUE|FILE",
+        kind="list",
+        section=_("Job"),
+    )  # fmt: skip
+
+
 def plan_flags() -> tuple[Flag, ...]:
     """Limits and the aim of a search."""
     section = _("Plan")
     return (
-        Flag("tokens", _("tokens to train on, such as 2B"), "N", section=section),
         Flag("objective", _("what the ranking minimises"), "O",
              choices=("time", "device-hours"), section=section),
         Flag("deadline", _("longest time allowed, such as 14d"), "D", section=section),

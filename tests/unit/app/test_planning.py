@@ -75,9 +75,12 @@ def test_device_hours_are_another_objective() -> None:
         assert plan.device_hours.likely == pytest.approx(hours)
 
 
-def test_duration_is_tokens_over_throughput() -> None:
-    plan = asked().plans[0]
-    assert plan.duration_s.likely == pytest.approx(2e9 / plan.tokens_per_s.likely)
+def test_duration_is_tokens_over_throughput_and_compilation_once() -> None:
+    by_system = {plan.system: plan for plan in asked().plans}
+    for system, compiling in (("h100-sxm:8", 0.0), ("tpu-v5p:16", 300.0)):
+        plan = by_system[system]
+        steps = 2e9 / plan.tokens_per_s.likely
+        assert plan.duration_s.likely == pytest.approx(steps + compiling)
 
 
 def test_plans_that_meet_the_deadline_come_first() -> None:
