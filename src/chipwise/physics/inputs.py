@@ -138,8 +138,14 @@ _BYTES = {
 }
 INPUTS: Mapping[str, Given] = MappingProxyType(
     {
-        name: Given(unit, meaning)
-        for block in (_MODEL, _HARDWARE, _JOB, _RUN, _BYTES)
+        name: Given(unit, meaning, source, basis)
+        for block, source, basis in (
+            (_MODEL, "model configuration", "configuration"),
+            (_HARDWARE, "catalogue", "datasheet"),
+            (_JOB, "the job", "stated"),
+            (_RUN, "the job", "stated"),
+            (_BYTES, "software stack", "stated"),
+        )
         for name, (unit, meaning) in block.items()
     }
 )

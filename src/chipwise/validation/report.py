@@ -71,8 +71,8 @@ def validate_training(
         predicted, widths = predict_left_out(table, only_source)
     else:
         predicted, widths = predict(table, shipped()), {"*": shipped_widths()}
-    shift = _learn(observed, table, predicted) if observed else None
-    rows = scored(table, predicted, widths | {"*": next(iter(widths.values()))}, shift)
+    shift, own = _learn(observed, table, predicted) if observed else (None, {})
+    rows = scored(table, predicted, widths | {"*": next(iter(widths.values()))}, shift, own)
     kept = [row for row in rows if only_source in (None, row.source)]
     wanted = {row.get("id", "") for row in raw if only_source in (None, row.get("source", ""))}
     return Report(
@@ -89,22 +89,24 @@ def validate_training(
     )
 
 
-def _learn(observed: Path, table: Table, predicted: Predicted) -> Shift:
-    """The shift from observed rows, each predicted with the calibration used for its source.
+def _learn(
+    observed: Path, table: Table, predicted: Predicted
+) -> tuple[Shift, dict[int, Shift | None]]:
+    """The shift from observed rows, and the shifts of table rows that are observed themselves.
 
-    Rows that stand in the table too are looked up there, so that with sources left out they are
-    predicted without their own source as well.
+    Observed rows that stand in the table are predicted as there, so that with sources left out
+    they are predicted without their own source as well. Such a row is moved by the other observed
+    rows only: its own value never reaches its prediction.
     """
     raw, _kind = read_rows(observed)
     own = training_table(raw)
     places = {_configuration(row): i for i, row in enumerate(table.rows)}
-    fresh = predict(own, shipped())
-    value = fresh.value.copy()
+    value = predict(own, shipped()).value.copy()
     for i, row in enumerate(own.rows):
         if (place := places.get(_configuration(row))) is not None:
             value[i] = predicted.value[place]
-    pairs = observations(own, Predicted(value, fresh.share, fresh.risk))
-    if not pairs:
+    seen = observations(own, value)
+    if not any(seen):
         reasons: Sequence[str] = sorted(set(own.skipped.values()))
         raise UsageError(
             "nothing-observed",
@@ -112,7 +114,14 @@ def _learn(observed: Path, table: Table, predicted: Predicted) -> Shift:
                 path=observed, reasons="; ".join(reasons) or _("the file is empty")
             ),
         )
-    return learn_shift(pairs)
+    itself = {(_configuration(row), row.get("value")): i for i, row in enumerate(own.rows)}
+    exceptions: dict[int, Shift | None] = {}
+    for place, row in enumerate(table.rows):
+        match = itself.get((_configuration(row), row.get("value")))
+        if match is not None:
+            others = [pair for i, pair in enumerate(seen) if i != match and pair]
+            exceptions[place] = learn_shift(others) if others else None
+    return learn_shift([pair for pair in seen if pair]), exceptions
 
 
 _NOT_CONFIGURATION = frozenset(

@@ -45,11 +45,13 @@ class Summary:
     group: str
     metric: str
     n: int
-    median_error: float
-    p90_error: float
-    median_signed: float
-    within_20pct: float
-    interval80_coverage: float
+    median_error: float | None = None
+    p90_error: float | None = None
+    median_signed: float | None = None
+    within_20pct: float | None = None
+    interval80_coverage: float | None = None
+    caught: float | None = None
+    """Share of ``oom`` rows whose verdict is tight or does not fit; None for other metrics."""
 
 
 def summarise(rows: Sequence[Scored]) -> list[Summary]:
@@ -68,6 +70,9 @@ def _by(rows: Sequence[Scored], field: str) -> Iterator[tuple[str, list[Scored]]
 
 
 def _summary(group: str, metric: str, rows: Sequence[Scored]) -> Summary:
+    if metric == "oom":
+        caught = float(np.mean([row.verdict != "fits" for row in rows]))
+        return Summary(group, metric, len(rows), caught=caught)
     predicted = np.array([row.predicted for row in rows])
     measured = np.array([row.measured for row in rows])
     ratio = np.log(predicted / measured)

@@ -6,7 +6,7 @@ constants are fitted to speed rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,16 +132,30 @@ def verdict(share: float) -> str:
 
 
 def scored(
-    table: Table, predicted: Predicted, by_source: dict[str, Widths], shift: Shift | None
+    table: Table,
+    predicted: Predicted,
+    by_source: dict[str, Widths],
+    shift: Shift | None,
+    own: Mapping[int, Shift | None],
 ) -> list[Scored]:
-    """Rows with predictions and intervals, moved by what was observed on the same site."""
+    """Rows with predictions and intervals, moved by what was observed on the same site.
+
+    Args:
+        table: the rows.
+        predicted: their predictions.
+        by_source: interval half-widths by source, ``*`` for all others.
+        shift: how the site moves; None when nothing was observed.
+        own: shifts of rows that were observed themselves, by place in the table.
+    """
     rows: list[Scored] = []
     measured, trusted, sources = table.measured, table.trusted, table.sources
     for i, row in enumerate(table.rows):
         half = by_source.get(str(sources[i])) or by_source["*"]
         speed = row["metric"] in SPEED
         width = (half.time if speed else half.memory) * float(predicted.risk[i])
-        value, width = apply_shift(shift, row["metric"], float(predicted.value[i]), width)
+        value, width = apply_shift(
+            own.get(i, shift), row["metric"], float(predicted.value[i]), width
+        )
         nearly_full = 1.5 if predicted.share[i] > 0.93 and row["metric"] == "step_time_s" else 1.0
         rows.append(
             Scored(
@@ -160,11 +174,15 @@ def scored(
     return rows
 
 
-def observations(table: Table, predicted: Predicted) -> Sequence[tuple[str, float]]:
-    """(metric, ln(measured / predicted)) of observed rows."""
-    pairs = zip(table.rows, table.measured, predicted.value, strict=True)
+def observations(table: Table, value: Vector) -> list[tuple[str, float] | None]:
+    """(metric, ln(measured / predicted)) of observed rows; None where one is not positive.
+
+    Args:
+        table: observed rows.
+        value: their predictions. Shape (rows,).
+    """
+    pairs = zip(table.rows, table.measured, value, strict=True)
     return [
-        (row["metric"], float(np.log(measured / value)))
-        for row, measured, value in pairs
-        if measured > 0 and value > 0
+        (row["metric"], float(np.log(measured / guess))) if measured > 0 and guess > 0 else None
+        for row, measured, guess in pairs
     ]
