@@ -70,6 +70,12 @@ def _variable_length(seen: Seen) -> bool:
     return seen.cells.get("packing") == "no" or seen.cells.get("padded") == "yes"
 
 
+def _too_few_sequences(seen: Seen) -> bool:
+    split = [seen.number(name) or 1.0 for name in ("tp", "pp", "cp")]
+    ranks = seen.number("dp") or seen.number("num_devices") / (split[0] * split[1] * split[2])
+    return 0 < seen.number("global_batch") < ranks
+
+
 def _noted(seen: Seen) -> bool:
     notes = seen.cells.get("notes", "").lower()
     return any(word in notes for word in _INFERRED)
@@ -83,6 +89,10 @@ RULES = (
     Rule(
         "the parallel layout is not stated",
         lambda seen: seen.number("num_devices") > 1 and seen.blank("tp", "pp", "shard"),
+    ),
+    Rule(
+        "fewer sequences than data-parallel ranks: part of the layout is not stated",
+        _too_few_sequences,
     ),
     Rule(
         "a configuration cell is inferred or missing in the source, says its note",
