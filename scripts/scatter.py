@@ -19,7 +19,7 @@ COLOURS = (
     "#B8A900",
     "#7A4A1F",
 )
-"""Told apart by people with any kind of colour blindness (Okabe and Ito, yellow darkened, and a brown)."""
+"""Told apart with any kind of colour blindness: Okabe and Ito, yellow darkened, and a brown."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 Place = Callable[[float], float]
 
