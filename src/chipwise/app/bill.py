@@ -87,7 +87,7 @@ def load_warnings(point: Evaluated) -> list[str]:
     if training < usable < saving:
         text = _(
             "gathering the full state on one device to save it would take {saving}: save sharded, "
-            "the adapter only, or through host memory"
+            "the adapter only, or gather it on the host"
         )
         found.append(text.format(saving=show(saving, "B")))
     return found

@@ -89,7 +89,7 @@ def test_measures_are_combined_only_where_no_single_one_is_enough() -> None:
     document = asked(on="rtx-4090:8", **wasteful)
     best = document.one_change
     assert best is not None and best.fits_after
-    assert best.flags == "--micro-batch 1 --recompute full --shard zero3"
+    assert "--shard zero3" in best.flags and best.flags.count("--") == 3
     singles = [one for one in document.remedies if " + " not in one.change]
     assert not any(one.fits_after for one in singles if not one.flags.startswith("--on"))
 
