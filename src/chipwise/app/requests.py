@@ -25,6 +25,7 @@ from chipwise.spec.job import (
     Optimizer,
     Recompute,
     Run,
+    Schedule,
     Shard,
     Strategy,
     TrainingWorkload,
@@ -169,6 +170,7 @@ class JobRequest(Request):
     shard: Annotated[Shard, Fold] | None = None
     framework: Annotated[Framework, Fold] | None = None
 
+    pp_schedule: Annotated[Schedule, Fold] | None = None
     recompute: Annotated[Recompute, Fold] | None = None
     recompute_every: Whole | None = None
     attention: Annotated[AttentionKernel, Fold] | None = None
@@ -204,7 +206,7 @@ class JobRequest(Request):
         same = (
             *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "sequence_parallel"),
             *("micro_batch", "recompute", "recompute_every", "attention", "optimizer"),
-            *("master_weights", "grad_dtype", "chunked_loss"),
+            *("master_weights", "grad_dtype", "chunked_loss", "pp_schedule"),
         )
         return Strategy(
             **{name: getattr(self, name) for name in same},

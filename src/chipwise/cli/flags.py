@@ -108,6 +108,8 @@ def layout_flags() -> tuple[Flag, ...]:
         Flag("cp", _("context-parallel degree"), "N", section=section),
         Flag("ep", _("expert-parallel degree"), "N", section=section),
         Flag("vpp", _("virtual pipeline stages per device"), "N", section=section),
+        Flag("pp-schedule", _("order of micro-batches in the pipeline"), "S", section=section,
+             choices=("1f1b", "interleaved-1f1b", "zero-bubble", "dualpipe")),
         Flag("sequence-parallel", _("shard norm and dropout activations over the tp group"),
              kind="pair", section=section),
         Flag("shard", _("states sharded over data parallel"), "S", section=section,

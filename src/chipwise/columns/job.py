@@ -44,6 +44,9 @@ COMPILE_SECONDS = {"xla": 300.0, "gaudi": 120.0}
 Assumed: minutes are what users of XLA report, 5 [pytorch/xla issue 3336], 8 for both graphs of a
 run [issue 1155], 25 to 30 for unfavourable models [issue 5058]; graph compilers take less.
 """
+_SCHEDULE_BUBBLE = {"zero-bubble": 1 / 3, "dualpipe": 1 / 3}
+"""Bubble over that of 1F1B with backward twice the forward time: (F + B - 2W)/(F + B) for ZB-H1
+[qi2023]; DualPipe leaves (p/2 - 1)·(F&B + B - 3W), about the same [deepseek-v3-report]."""
 _TOKEN_BYTES = 4.0
 _MATRICES = {
     **{"qv": 0.5, "qkv": 0.5, "attention": 0.75, "mlp": 0.75, "qkv+mlp": 0.9},
@@ -159,6 +162,8 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "shard_gradients": float(stage >= 2),
         "shard_weights": float(stage >= 3),
         "sequence_parallel": float(bool(strategy.sequence_parallel)),
+        "schedule_bubble": _SCHEDULE_BUBBLE.get(strategy.pp_schedule or "1f1b", 1.0),
+        "weight_copies": 2.0 if strategy.pp_schedule == "dualpipe" and pp > 1 else 1.0,
         "hand_over_split": float(stack.splits_hand_over),
         "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),

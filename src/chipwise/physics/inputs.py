@@ -82,6 +82,8 @@ _JOB = {
     "sequence_parallel": ("1", "1 when norms and dropout are split over tp"),
     "balances_head": ("1", "1 when stages are balanced with the head as work"),
     "hand_over_split": ("1", "1 when pipeline messages are scattered over tp"),
+    "schedule_bubble": ("1", "bubble of the pipeline schedule over that of 1F1B"),
+    "weight_copies": ("1", "stages whose weights a device keeps for the schedule"),
     "concurrent_stages": ("1", "0 when layers are spread over devices that take turns"),
     "stage_is_first": ("1", "1 for the stage with the embedding"),
     "stage_is_last": ("1", "1 for the stage with the head"),

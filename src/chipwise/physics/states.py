@@ -57,16 +57,19 @@ def weights_resident_bytes(
     weight_bytes: Array,
     outer_weight_bytes: Array,
     weights_on_device: Array,
+    weight_copies: Array,
 ) -> Array:
     """Weights kept on one device between steps. [B]
 
     Notes:
         A quantised base keeps its embedding and head in 16 bit: ``outer_weight_bytes``.
-        Weights offloaded to the host are counted there (``weights_on_device`` = 0).
+        Weights offloaded to the host are counted there (``weights_on_device`` = 0). A schedule
+        that feeds the pipeline from both ends keeps two stages (``weight_copies`` = 2).
     """
     dense = stage_dense_params * weight_bytes + stage_outer_params * outer_weight_bytes
     experts = stage_expert_params * weight_bytes
-    return weights_on_device * (dense / weight_divisor + experts / expert_weight_divisor)
+    kept = weights_on_device * weight_copies
+    return kept * (dense / weight_divisor + experts / expert_weight_divisor)
 
 
 @quantity(unit="B", source="lora2021", assumes="adapters follow the split of the base weights")

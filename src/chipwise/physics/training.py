@@ -144,15 +144,21 @@ def microbatch_host_time(microbatch_fixed_time: Array, host_factor: Array) -> Ar
 
 @quantity(unit="1", source="narayanan2021")
 def bubble_microbatches(
-    pp: Array, vpp: Array, bubble_share: Array, concurrent_stages: Array, num_microbatches: Array
+    pp: Array,
+    vpp: Array,
+    bubble_share: Array,
+    schedule_bubble: Array,
+    concurrent_stages: Array,
+    num_microbatches: Array,
 ) -> Array:
     """Idle time of a stage per step, in micro-batches. [1]
 
     Notes:
-        1F1B leaves p - 1 of them, interleaving with v chunks (p - 1)/v. Layers that are merely
-        spread over devices leave all others idle: (p - 1) per micro-batch.
+        1F1B leaves p - 1 of them, interleaving with v chunks (p - 1)/v. Schedules that put weight
+        gradients into the gaps leave about a third of that (``schedule_bubble``) [qi2023]. Layers
+        merely spread over devices leave all others idle: (p - 1) per micro-batch.
     """
-    pipelined = bubble_share * (pp - 1) / vpp
+    pipelined = bubble_share * schedule_bubble * (pp - 1) / vpp
     spread = (pp - 1) * num_microbatches
     return np.where(concurrent_stages > 0, pipelined, spread)
 

@@ -18,6 +18,7 @@ BaseDtype = Literal["fp32", "bf16", "fp16", "int8", "int4", "nf4", "nf4-dq", "fp
 Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["eager", "sdpa", "flash"]
 Shard = Literal["none", "zero1", "zero2", "zero3", "fsdp"]
+Schedule = Literal["1f1b", "interleaved-1f1b", "zero-bubble", "dualpipe"]
 Optimizer = Literal["adamw", "adamw-bf16", "adamw-8bit", "adafactor", "sgd", "lion", "muon"]
 Method = Literal["full", "lora", "qlora", "adapter"]
 Framework = Literal[
@@ -111,7 +112,7 @@ class Strategy(Frozen):
     chunked_loss: Literal["no", "yes", "fused"] | None = None
     """Cross entropy without the full logits (chunked), or fused with the head."""
     compiled: bool | None = None
-    pp_schedule: Literal["1f1b", "interleaved-1f1b", "zero-bubble", "dualpipe"] | None = None
+    pp_schedule: Schedule | None = None
     tp_overlap: bool | None = None
     dp_overlap: bool | None = None
     fp8_recipe: Literal["tensorwise", "rowwise", "mxfp8", "nvfp4", "fp8_full"] | None = None
