@@ -153,3 +153,22 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     out, err = process.communicate()
     assert "Traceback" not in err
     assert out.splitlines()[-1] in ("0", "141")
+
+
+def test_an_observed_run_moves_the_estimate_and_garbage_exits_2() -> None:
+    words = ("estimate", "train", "gpt2", "--on", "a100-sxm-80", "--micro-batch", "4", "--json")
+    moved = chipwise(*words, "--observed", "tokens_per_s=41000", "--observed", "peak_memory=9GiB")
+    document = json.loads(moved.stdout)
+    assert document["observed"]["runs"] == 1
+    assert set(document["observed"]) >= {"time_shift", "memory_shift", "time_narrowing"}
+    assert document["step_time_s"]["basis"] == "calibrated"
+    for garbage in ("step_time=soon", "mfu=41", "run.csv"):
+        refused = chipwise(*words, "--observed", garbage)
+        assert refused.returncode == 2
+        assert garbage in json.loads(refused.stdout)["error"]["message"]
+
+
+def test_a_measured_step_time_gives_a_whole_estimate() -> None:
+    done = chipwise("estimate", "train", "gpt2", "--on", "a100-sxm-80", "--set", "step_time=2s")
+    assert done.returncode == 0
+    assert "2.00 s" in done.stdout

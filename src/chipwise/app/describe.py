@@ -20,6 +20,7 @@ _INSIDE = {
     "stage_exposed_time": "layer_exposed_time",
 }
 """Times that are a multiple of another one: broken down by that one's parts."""
+_FETCHED = "offloaded_optimizer_time"
 _NAMES = {
     "layer_linear_time": "matrix products",
     "attention_core_time": "attention",
@@ -37,6 +38,7 @@ _NAMES = {
     "bubble_time": "pipeline bubble",
     "sync_exposed_time": "gradient synchronisation",
     "optimizer_time": "optimizer",
+    _FETCHED: "optimizer over the host link",
     "step_host_time": "host per step",
     "straggler_time": "stragglers",
 }
@@ -47,7 +49,7 @@ _BOUND = {
     "communication": (
         *("tensor-parallel communication", "expert communication", "pipeline communication"),
         *("context-parallel communication", "gathering sharded weights"),
-        "fetching weights from the host",
+        *("fetching weights from the host", "optimizer over the host link"),
         "gradient synchronisation",
     ),
     "pipeline bubble": ("pipeline bubble",),
@@ -167,6 +169,8 @@ def _split(name: str, seconds: float, values: Scalars) -> Iterator[tuple[str, fl
         for need in MODEL[name].needs:
             yield from _split(need, seconds * values[need] / values[name], values)
     else:
+        if name == "optimizer_time" and not values["optimizer_on_device"]:
+            name = _FETCHED
         yield _NAMES.get(name, name.removesuffix("_time").replace("_", " ")), seconds
 
 

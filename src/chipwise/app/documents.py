@@ -63,6 +63,7 @@ class Observed(Part):
     """What the user's own runs changed; shifts are in ln, narrowings factors on range widths."""
 
     accelerator: str
+    """Whose predictions moved; empty in ``validate``, where it is all rows."""
     time_shift: float
     """Of step times; throughputs and utilizations move the other way."""
     memory_shift: float
@@ -419,6 +420,8 @@ class ValidateSummary(Part):
     """Errors of one group of rows; fractions, error = exp|ln(predicted/measured)| − 1."""
 
     group: str
+    by: Literal["all", "source", "accelerator"] = "all"
+    """What the group is."""
     metric: str
     n: int
     median_error: float | None
@@ -471,6 +474,8 @@ class ValidateDocument(Document):
     summary: tuple[ValidateSummary, ...]
     constants: tuple[ValidateConstant, ...] = ()
     rows: tuple[PredictedRow | SkippedRow, ...]
+    observed: Observed | None = None
+    """What the observed rows changed."""
 
 
 # -- catalogue -------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ def evaluate(
     """
     inputs, keys = training_columns(job, strategy)
     columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
+    computed = _without_quantities(columns, overrides or {})
     memory = evaluate_memory(columns, MEMORY, keep_all=True)
     bill = frozenset(memory)
     if also:
@@ -85,6 +86,9 @@ def evaluate(
     if shift.time and "step_time" not in columns:
         moved, _width = apply_shift(shift, "step_time_s", float(time["step_time"]), 0.0)
         time |= evaluate_time(columns | {"step_time": moved}, wanted, keep_all=True)
+    if computed is not None:
+        memory = evaluate_memory(computed, MEMORY, keep_all=True) | columns | memory
+        time = evaluate_time(computed, wanted, keep_all=True) | columns | time
     for name in _PEAKS if shift.memory else ():
         memory[name], _width = apply_shift(shift, "peak_memory_gb", float(memory[name]), 0.0)
     return Evaluated(
@@ -97,6 +101,18 @@ def evaluate(
         bill.union(name for name in also if MODEL[name].unit == "B"),
         shift,
     )
+
+
+def _without_quantities(
+    columns: Mapping[str, Array], overrides: Mapping[str, float]
+) -> dict[str, Array] | None:
+    """The columns without measured quantities, which hide what they are made of; None if none.
+
+    What a measured value consists of is still wanted: its parts are computed and scaled to it.
+    """
+    if not any(name in MODEL for name in overrides):
+        return None
+    return {name: value for name, value in columns.items() if name not in MODEL}
 
 
 def _numbers(values: Mapping[str, Array]) -> dict[str, float]:

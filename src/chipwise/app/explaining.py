@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from chipwise.app.documents import ExplainDocument, Explained, QuantitiesDocumen
 from chipwise.app.evaluation import Evaluated, evaluate, read_overrides
 from chipwise.app.jobs import clusters_of, complete, stated_job
 from chipwise.app.requests import ExplainRequest
+from chipwise.app.running import assumed_of_run
 from chipwise.calibration import shipped
 from chipwise.catalogue.derive import explain_bandwidth, explain_peak
 from chipwise.catalogue.hardware import accelerator_provenance, system_provenance
@@ -87,6 +88,7 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     one = complete(stated_job(request), overrides)
     wanted = (name,) if name in MODEL else ()
     point = evaluate(one.job, one.strategy, overrides, also=wanted)
+    _check_length(name, request, overrides)
     values = point.memory if name in point.memory_quantities else point.time
     tree = MODEL.explain(name, values, _given(point), request.depth)
     return ExplainDocument(
@@ -94,6 +96,22 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
         assumptions=assumptions_of(one),
         **_fields(_explained(tree)),
     )
+
+
+def _check_length(name: str, request: ExplainRequest, overrides: Mapping[str, float]) -> None:
+    """Quantities of a whole run need its length.
+
+    Raises:
+        UsageError: it was not said how much to train on.
+    """
+    given = {*INPUTS, *overrides, *(constant.name for constant in shipped().constants)}
+    steps = MODEL.order((name,), given) if name in MODEL else ()
+    if request.has_length or "tokens" in overrides:
+        return
+    if any("tokens" in step.needs for step in steps):
+        text = _("'{name}' is of a whole run: say how long with --tokens, or --epochs and "
+                 "--examples").format(name=name)  # fmt: skip
+        raise UsageError("no-length", text, quantity=name)
 
 
 def _known() -> dict[str, None]:
@@ -124,6 +142,8 @@ def _given(point: Evaluated) -> dict[str, Given]:
     cluster = point.job.cluster
     given = dict(INPUTS) | shipped().given(point.keys)
     given |= _hardware(cluster, point.job.workload.precision or "bf16")
+    given |= {name: replace(INPUTS[name], source="assumed", basis="assumed")
+              for name in assumed_of_run(point.job)}  # fmt: skip
     for name in point.overridden:
         known = given.get(name) or Given(MODEL[name].unit, MODEL[name].summary)
         given[name] = replace(known, source="--set", basis="measured")

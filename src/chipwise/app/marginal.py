@@ -111,7 +111,9 @@ def _grown(point: Evaluated, counts: tuple[int, ...]) -> tuple[TrainingJob, Stra
         batch = rules.smallest_batch(dp, strategy.micro_batch or 1, job.workload.global_batch or 1)
         workload = job.workload.model_copy(update={"global_batch": batch})
         grown = job.model_copy(update={"cluster": cluster, "workload": workload})
-        wider = strategy.model_copy(update={"dp": dp})
+        whole = strategy.shard_group == (strategy.dp or 1) * (strategy.cp or 1)
+        group = dp * (strategy.cp or 1) if whole else strategy.shard_group
+        wider = strategy.model_copy(update={"dp": dp, "shard_group": group})
         rules.check_layout(grown, wider)
     except UsageError:
         return None

@@ -177,8 +177,9 @@ def _in_file(path: Path) -> dict[str, list[Residual]]:
     found: dict[str, list[Residual]] = {}
     for name in dict.fromkeys(names[usable].tolist()):
         part = table.take(usable & (names == name))
-        if residuals := observations(part, predict(part, shipped())):
-            found[name] = list(residuals)
+        pairs = observations(part, predict(part, shipped()).value)
+        if residuals := [pair for pair in pairs if pair is not None]:
+            found[name] = residuals
     if not found:
         reasons = "; ".join(sorted(set(table.skipped.values()))) or _("the file is empty")
         raise UsageError(
@@ -280,7 +281,13 @@ def observed_of(site: Site) -> Observed:
 
 def site_words(site: Site) -> Assumption:
     """What moved and by how much, and how much narrower the ranges became."""
-    shift = site.shift
+    text = _("{runs} of your own runs on {accelerator} moved the predictions: {moved}")
+    joined = "; ".join(shift_words(site.shift)) or _("nothing")
+    return Assumption(text=text.format(runs=site.runs, accelerator=site.accelerator, moved=joined))
+
+
+def shift_words(shift: Shift) -> list[str]:
+    """How far times and memory moved, and how much narrower their ranges became."""
     moved: list[str] = []
     for words, level, narrowing in (
         (_("step times"), shift.time, shift.time_narrowing),
@@ -290,9 +297,7 @@ def site_words(site: Site) -> Assumption:
             text = _("{what} {change:+.1%}, range {narrower:.0%} narrower")
             change = exp(level) - 1
             moved.append(text.format(what=words, change=change, narrower=1 - narrowing))
-    text = _("{runs} of your own runs on {accelerator} moved the predictions: {moved}")
-    joined = "; ".join(moved) or _("nothing")
-    return Assumption(text=text.format(runs=site.runs, accelerator=site.accelerator, moved=joined))
+    return moved
 
 
 def unstated_words(missing: Iterable[str]) -> list[str]:

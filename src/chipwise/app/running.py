@@ -8,6 +8,7 @@ from chipwise.app.documents import Assumption, Range, RunReport, TimePart
 from chipwise.app.evaluation import Evaluated
 from chipwise.app.ranges import time_range
 from chipwise.i18n import _
+from chipwise.spec.job import TrainingJob
 from chipwise.units import show
 
 COMPILE_FACTOR = 3.0
@@ -70,6 +71,15 @@ def device_hours_of(point: Evaluated, duration: Range) -> Range:
         high=duration.high * factor,
         basis=duration.basis,
     )
+
+
+def assumed_of_run(job: TrainingJob) -> tuple[str, ...]:
+    """Inputs of the run that were not stated."""
+    stated = {
+        "storage_bandwidth": job.run.storage_bandwidth,
+        "data_bandwidth": job.run.data_bandwidth,
+    }
+    return ("compile_time", "token_bytes", *(name for name, value in stated.items() if not value))
 
 
 def run_assumptions(point: Evaluated) -> Iterator[Assumption]:

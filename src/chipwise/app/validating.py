@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 from chipwise.app.documents import (
     Assumption,
+    Observed,
     PredictedRow,
     SkippedRow,
     ValidateConstant,
@@ -14,6 +15,7 @@ from chipwise.app.documents import (
     ValidateSummary,
     Verdict,
 )
+from chipwise.app.observing import shift_words
 from chipwise.app.requests import ValidateRequest
 from chipwise.catalogue.load import use_catalogue
 from chipwise.errors import UsageError
@@ -59,7 +61,7 @@ def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
     skipped = [SkippedRow(id=name, skipped=why) for name, why in report.skipped.items()]
     return ValidateDocument(
         inputs=request.model_dump(exclude_none=True),
-        assumptions=_shift_words(report),
+        assumptions=(*_calibration_words(request), *_shift_words(report)),
         kind="training",
         n_rows=report.num_rows,
         n_predicted=len(rows),
@@ -80,6 +82,7 @@ def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
             if constant.fitted_to
         ),
         rows=(*rows, *skipped),
+        observed=_observed(report),
     )
 
 
@@ -109,9 +112,35 @@ def _shift_words(report: Report) -> tuple[Assumption, ...]:
     shift = report.shift
     if shift is None or shift.tells_nothing:
         return ()
-    text = _("observed runs moved step times by {time:+.1%} and memory by {memory:+.1%}").format(
-        time=shift.time, memory=shift.memory
+    moved = "; ".join(shift_words(shift))
+    text = _("{runs} observed rows moved all predictions, their own excepted: {moved}")
+    return (Assumption(text=text.format(runs=report.observed_runs, moved=moved)),)
+
+
+def _observed(report: Report) -> Observed | None:
+    shift = report.shift
+    if shift is None:
+        return None
+    return Observed(
+        accelerator="",
+        time_shift=shift.time,
+        memory_shift=shift.memory,
+        time_narrowing=shift.time_narrowing,
+        memory_narrowing=shift.memory_narrowing,
+        runs=report.observed_runs,
     )
+
+
+def _calibration_words(request: ValidateRequest) -> tuple[Assumption, ...]:
+    """Which rows the constants behind the predictions were fitted to."""
+    if not request.leave_one_source_out:
+        text = _("constants as shipped, fitted to the bundled measurements of all sources")
+    elif request.only_source is None:
+        text = _("constants refitted for each source from the rows of all others")
+    else:
+        text = _("constants refitted without the rows of {source}").format(
+            source=request.only_source
+        )
     return (Assumption(text=text),)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.page import Cell, Column, Listing, NextCommand, Note, Page, Table, page
+from chipwise.report.page import Block, Cell, Column, Listing, NextCommand, Note, Page, Table, page
 from chipwise.report.pages_facts import catalogue_page, explain_page, validate_page
 from chipwise.report.words import Json
 from chipwise.units import show
@@ -45,9 +45,10 @@ def plan_page(document: Json) -> Page:
         first_is_best=True,
     )
     headline = Note(_plan_headline(document), "plain" if plans else "bad")
-    blocks = (
+    blocks: tuple[Block | None, ...] = (
         headline,
         _best_in_numbers(document),
+        *_best_run(document),
         _other_choices(document),
         table,
         _no_fit(document),
@@ -108,6 +109,12 @@ def _best_in_numbers(document: Json) -> Note | None:
         kept = best["meets_deadline"]
         facts.append(_("within the deadline") if kept else _("later than the deadline"))
     return Note(words.joined(facts))
+
+
+def _best_run(document: Json) -> tuple[Note, ...]:
+    """What the recommended plan's run consists of, where it is not all steps."""
+    run = document["plans"][0]["run"] if document["plans"] else None
+    return _run_parts(run) if run else ()
 
 
 def _other_choices(document: Json) -> Note | None:
@@ -358,11 +365,13 @@ def estimate_page(document: Json) -> Page:
             for part in document["time_parts"]
         ],
     )
-    blocks = (
+    blocks: tuple[Block | None, ...] = (
         _subject(document),
         table,
         Note(_("Bound by {what}.").format(what=document["bound_by"])),
+        _faster_with(document["marginal"]),
         parts,
+        *_run(document),
         memory_bill(document["memory"]),
         Note(
             f"{words.verdict(document['verdict']).text}: {_memory_line(document)}",
@@ -378,6 +387,51 @@ def estimate_page(document: Json) -> Page:
         ),
     )
     return page(_("Estimate"), table, blocks)
+
+
+_WORTH_SAYING = 1.005
+_MOST_STEPS = 3
+
+
+def _faster_with(marginal: list[Json]) -> Listing:
+    """The steps that help most, best first."""
+    text = _("{resource} {change}: {gain} faster, {time} a step")
+    return Listing(
+        _("Would be faster with"),
+        [
+            text.format(
+                resource=one["resource"],
+                change=one["change"],
+                gain=words.share(one["speedup"] - 1),
+                time=show(one["step_time_s"], "s"),
+            )
+            for one in marginal[:_MOST_STEPS]
+            if one["speedup"] > _WORTH_SAYING
+        ],
+    )
+
+
+def _run(document: Json) -> tuple[Note, ...]:
+    """How long the whole run is, and what it consists of."""
+    run = document["run"]
+    if not run:
+        return ()
+    text = _("The run: {tokens} tokens in {steps} steps, {duration}; {hours} device hours.")
+    said = text.format(
+        tokens=show(run["tokens"], "1"),
+        steps=show(run["num_steps"], "1"),
+        duration=words.span(document["duration_s"], "s"),
+        hours=words.shown(document["device_hours"]["likely"], "1"),
+    )
+    return Note(said), *_run_parts(run)
+
+
+def _run_parts(run: Json) -> tuple[Note, ...]:
+    """The shares of a run; nothing where it is all steps."""
+    if len(run["parts"]) < 2:
+        return ()
+    shares = (f"{part['name']} {words.share(part['share'])}" for part in run["parts"])
+    return (Note(words.joined(shares), "muted"),)
 
 
 def _performance(document: Json) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.page import Cell, Column, NextCommand, Note, Page, Table, Tone, page
+from chipwise.report.page import Block, Cell, Column, NextCommand, Note, Page, Table, Tone, page
 from chipwise.report.words import Json
 
 _ESSENTIAL = 2
@@ -90,10 +90,17 @@ def validate_page(document: Json) -> Page:
         skipped=document["n_skipped"],
     )
     definition = _("error = exp|ln(predicted/measured)| − 1: half and double are equally wrong")
-    blocks = (
+    blocks: tuple[Block | None, ...] = (
         Note(counts),
         Note(definition, "muted"),
-        _summary(document["summary"]),
+        *(
+            _summary(title, [row for row in document["summary"] if row["by"] == by])
+            for by, title in (
+                ("all", _("All rows")),
+                ("source", _("By source")),
+                ("accelerator", _("By accelerator")),
+            )
+        ),
         _constants(document["constants"]),
         words.warnings(document),
         words.assumptions(document),
@@ -101,10 +108,10 @@ def validate_page(document: Json) -> Page:
     return page(_("Validation"), _measured_rows(document["rows"]), blocks)
 
 
-def _summary(summary: list[Json]) -> Table:
+def _summary(title: str, summary: list[Json]) -> Table:
     shares = ("median_error", "p90_error", "median_signed", "within_20pct", "interval80_coverage")
     return Table(
-        _("Errors"),
+        title,
         (
             Column(_("group"), "group"),
             Column(_("metric"), "metric"),

@@ -36,6 +36,8 @@ class Report:
     assumptions: Mapping[str, tuple[str, ...]]
     """Row id → what had to be assumed."""
     shift: Shift | None
+    observed_runs: int = 0
+    """Observed rows that could be used."""
 
 
 def validate_training(
@@ -71,7 +73,7 @@ def validate_training(
         predicted, widths = predict_left_out(table, only_source)
     else:
         predicted, widths = predict(table, shipped()), {"*": shipped_widths()}
-    shift, own = _learn(observed, table, predicted) if observed else (None, {})
+    shift, own, runs = _learn(observed, table, predicted) if observed else (None, {}, 0)
     rows = scored(table, predicted, widths | {"*": next(iter(widths.values()))}, shift, own)
     kept = [row for row in rows if only_source in (None, row.source)]
     wanted = {row.get("id", "") for row in raw if only_source in (None, row.get("source", ""))}
@@ -86,13 +88,14 @@ def validate_training(
             row["id"]: notes for row, notes in zip(table.rows, table.assumed, strict=True)
         },
         shift=shift,
+        observed_runs=runs,
     )
 
 
 def _learn(
     observed: Path, table: Table, predicted: Predicted
-) -> tuple[Shift, dict[int, Shift | None]]:
-    """The shift from observed rows, and the shifts of table rows that are observed themselves.
+) -> tuple[Shift, dict[int, Shift | None], int]:
+    """The shift from observed rows, that of each table row observed itself, and how many there are.
 
     Observed rows that stand in the table are predicted as there, so that with sources left out
     they are predicted without their own source as well. Such a row is moved by the other observed
@@ -121,7 +124,8 @@ def _learn(
         if match is not None:
             others = [pair for i, pair in enumerate(seen) if i != match and pair]
             exceptions[place] = learn_shift(others) if others else None
-    return learn_shift([pair for pair in seen if pair]), exceptions
+    usable = [pair for pair in seen if pair]
+    return learn_shift(usable), exceptions, len(usable)
 
 
 _NOT_CONFIGURATION = frozenset(

@@ -7,7 +7,7 @@ equally wrong.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Summary:
     interval80_coverage: float | None = None
     caught: float | None = None
     """Share of ``oom`` rows whose verdict is tight or does not fit; None for other metrics."""
+    by: str = "all"
+    """What the group is: ``all``, a ``source`` or an ``accelerator``."""
 
 
 def summarise(rows: Sequence[Scored]) -> list[Summary]:
@@ -60,7 +62,8 @@ def summarise(rows: Sequence[Scored]) -> list[Summary]:
     found = [_summary("all", metric, group) for metric, group in _by(kept, "metric")]
     for field in ("source", "accelerator"):
         for name, group in _by(kept, field):
-            found += [_summary(name, metric, part) for metric, part in _by(group, "metric")]
+            parts = (_summary(name, metric, part) for metric, part in _by(group, "metric"))
+            found += [replace(part, by=field) for part in parts]
     return found
 
 

@@ -72,7 +72,26 @@ def test_a_measured_value_is_shown_as_measured() -> None:
 
 @pytest.mark.parametrize("name", ["duration", "memory_share", "half_size", "hidden", "bandwidth"])
 def test_anything_with_a_name_can_be_asked(name: str) -> None:
-    assert asked(name).quantity == name
+    assert asked(name, tokens="2B").quantity == name
+
+
+def test_a_duration_without_a_length_is_an_error() -> None:
+    with pytest.raises(UsageError, match="--tokens"):
+        asked("duration")
+    assert asked("duration", set="tokens=2B").value > 0
+    assert asked("checkpoint_bytes").value > 0  # the size of one has nothing to do with it
+
+
+def test_the_duration_of_a_run_is_explained_by_its_parts_and_what_was_assumed() -> None:
+    tree = asked("duration", tokens="2B", on="tpu-v5p:16", checkpoint_every=500, depth=20)
+    assert sum(need.value for need in tree.needs) == pytest.approx(tree.value)
+    basis = {leaf.quantity: leaf.basis for leaf in leaves(tree)}
+    assert basis["compile_time"] == basis["storage_bandwidth"] == "assumed"
+    assert basis["tokens"] == "stated"
+    stated = asked("duration", tokens="2B", checkpoint_every=500, storage_bandwidth="5GB/s",
+                   depth=20)  # fmt: skip
+    found = {leaf.quantity: leaf for leaf in leaves(stated)}["storage_bandwidth"]
+    assert (found.value, found.basis) == (5e9, "stated")
 
 
 def test_a_key_of_a_document_is_understood() -> None:
