@@ -108,7 +108,7 @@ def test_a_run_file_with_an_unknown_key_names_it(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("micro-bach = 2\n", encoding="utf-8")
     done = chipwise("fit", "--config", "job.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "micro_bach" in done.stderr
+    assert "micro-bach" in done.stderr
     assert "micro_batch" in done.stderr
 
 
@@ -172,3 +172,20 @@ def test_a_measured_step_time_gives_a_whole_estimate() -> None:
     done = chipwise("estimate", "train", "gpt2", "--on", "a100-sxm-80", "--set", "step_time=2s")
     assert done.returncode == 0
     assert "2.00 s" in done.stdout
+
+
+@pytest.mark.parametrize("source", ["flag", "environment", "run file"])
+def test_an_error_is_a_json_document_however_json_was_asked_for(
+    source: str, tmp_path: Path
+) -> None:
+    words, environment = ["fit", "no-such-model", "--on", "h100-sxm"], {}
+    if source == "flag":
+        words += ["--format", "JSON"]
+    elif source == "environment":
+        environment = {"CHIPWISE_JSON": "1"}
+    else:
+        (tmp_path / "job.toml").write_text("json = true\n", encoding="utf-8")
+        words += ["--config", "job.toml"]
+    done = chipwise(*words, cwd=tmp_path, **environment)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"]["code"] == "unknown-model"

@@ -40,7 +40,7 @@ def say(text: str, stream: TextIO, *, as_json: bool = False) -> None:
 
 
 def _writable(text: str, encoding: str, *, as_json: bool) -> str:
-    """The text, with what the character set lacks as ``?``, in JSON as ``\\u…``."""
+    """The text, with what the character set lacks as ``?``, in JSON as an escape."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:

@@ -50,7 +50,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     command = _command_of(words)
     name = command.name if command else " ".join(words[:1])
-    as_json = "--json" in words or _word_after(words, "--format") == "json"
+    as_json = _wants_json(words, command)
     try:
         return _dispatch(words or ["--help"], command)
     except ChipwiseError as error:
@@ -119,6 +119,20 @@ def _command_of(words: Sequence[str]) -> Command | None:
         if plain[: len(command.path)] == command.path:
             return command
     return None
+
+
+def _wants_json(words: Sequence[str], command: Command | None) -> bool:
+    """Whether an error is to be a document too: by flag, else by environment or run file."""
+    if "--json" in words:
+        return True
+    given = {name: _word_after(words, f"--{name}") for name in ("format", "config")}
+    given = {name: word for name, word in given.items() if word is not None}
+    if command is None:
+        return given.get("format") == "json"
+    try:
+        return gather(command, given, os.environ).format == "json"
+    except ChipwiseError:
+        return given.get("format") == "json"
 
 
 def _word_after(words: Sequence[str], flag: str) -> str | None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.cli.commands import Command, known_fields
-from chipwise.cli.flags import output_flags
-from chipwise.errors import DataFileError, UnknownNameError, nearest_names
+from chipwise.cli.flags import Flag, output_flags
+from chipwise.errors import DataFileError, UnknownNameError, UsageError, nearest_names
 from chipwise.i18n import _
 
 PREFIX = "CHIPWISE_"
@@ -21,6 +21,7 @@ RESERVED = frozenset({"debug"})
 """Variables that are no flag: ``CHIPWISE_DEBUG=1`` shows the traceback of an internal error."""
 MAX_RUN_FILE_BYTES = 1 << 20
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ class Settings:
 
     def wants(self, switch: str) -> bool:
         """Whether a switch is on, from any source."""
-        value = self.output.get(switch, False)
-        return value if isinstance(value, bool) else str(value).lower() in TRUE_WORDS
+        return bool(self.output.get(switch, False))
 
 
 def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
@@ -54,6 +54,7 @@ def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str,
         DataFileError: the run file cannot be read.
         UnknownNameError: the run file has a key that is no field of any command; or a format or
             language that there is not.
+        UsageError: a setting of the output that is no text, or neither yes nor no.
     """
     known = known_fields()
     from_environment, notes = _from_environment(environment, known)
@@ -62,9 +63,8 @@ def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str,
     joined = {**from_file, **from_environment, **given}
 
     for flag in output_flags():
-        if flag.choices and str(joined.get(flag.field, flag.choices[0])) not in flag.choices:
-            listing = f"chipwise {command.name} --help"
-            raise UnknownNameError(flag.field, str(joined[flag.field]), flag.choices, listing)
+        if flag.field in joined:
+            joined[flag.field] = _output_setting(flag, joined[flag.field], command)
 
     outputs = {flag.field for flag in output_flags()} - {"catalogue"}
     wanted = {flag.field for flag in command.flags()} | {"catalogue"}
@@ -81,6 +81,24 @@ def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str,
     )
 
 
+def _output_setting(flag: Flag, value: object, command: Command) -> object:
+    """A setting of the output, checked; choices and yes or no in any letter case."""
+    word = str(value).strip().lower()
+    if flag.kind == "switch":
+        if word not in TRUE_WORDS | FALSE_WORDS:
+            text = _("{name} is '{value}', which is neither yes nor no")
+            message = text.format(name=flag.field, value=value)
+            raise UsageError("not-yes-or-no", message, field=flag.field, value=value)
+        return word in TRUE_WORDS
+    if flag.choices and word not in flag.choices:
+        listing = f"chipwise {command.name} --help"
+        raise UnknownNameError(flag.field, str(value), flag.choices, listing)
+    if not isinstance(value, str):
+        text = _("{name} is '{value}', which is no text").format(name=flag.field, value=value)
+        raise UsageError("not-text", text, field=flag.field, value=value)
+    return word if flag.choices else value
+
+
 def _select(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
@@ -90,7 +108,8 @@ def _from_environment(
 ) -> tuple[dict[str, str], list[str]]:
     found: dict[str, str] = {}
     notes: list[str] = []
-    for variable in sorted(name for name in environment if name.startswith(PREFIX)):
+    stated = (name for name, value in environment.items() if name.startswith(PREFIX) and value)
+    for variable in sorted(stated):
         name = variable.removeprefix(PREFIX).lower()
         if name in known:
             found[name] = environment[variable]
@@ -109,26 +128,40 @@ def read_run_file(path: Path, known: frozenset[str]) -> dict[str, Any]:
     """The fields of a run file; keys are flag names with ``-`` or ``_``.
 
     Raises:
-        DataFileError: missing, unreadable, larger than 1 MiB, or no valid TOML.
+        DataFileError: missing, no regular file, larger than 1 MiB, no valid TOML, or the same
+            field twice.
         UnknownNameError: a key that is no field of any command.
     """
     import tomllib
 
     try:
-        if path.stat().st_size > MAX_RUN_FILE_BYTES:
-            raise _unreadable(path, _("larger than 1 MiB"))
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(_text_of(path))
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _unreadable(path, str(error)) from None
-    fields = {key.replace("-", "_"): value for key, value in content.items()}
-    for name in fields:
-        if name not in known or name == "config":
-            raise UnknownNameError(
-                _("key in {file}").format(file=path), name, known, "chipwise schema inputs"
-            )
+    except RecursionError:
+        raise _unreadable(path, _("nested too deeply")) from None
+    fields: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name == "config":
+            raise _unreadable(path, _("a run file cannot name another one"))
+        if name not in known:
+            kind = _("key in {file}").format(file=path)
+            raise UnknownNameError(kind, key, known, "chipwise schema inputs")
+        if name in fields:
+            raise _unreadable(path, _("'{name}' stands there twice").format(name=key))
+        fields[name] = value
     return fields
+
+
+def _text_of(path: Path) -> str:
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise _unreadable(path, _("no regular file"))
+    if path.stat().st_size > MAX_RUN_FILE_BYTES:
+        raise _unreadable(path, _("larger than 1 MiB"))
+    return path.read_text(encoding="utf-8")
 
 
 def _unreadable(path: Path, reason: str) -> DataFileError:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from chipwise.cli.commands import COMMANDS
 from chipwise.cli.settings import MAX_RUN_FILE_BYTES, Settings, gather
-from chipwise.errors import DataFileError, UnknownNameError
+from chipwise.errors import DataFileError, UnknownNameError, UsageError
 
 FIT = next(command for command in COMMANDS if command.name == "fit")
 
@@ -108,5 +109,38 @@ def test_a_run_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_file_cannot_name_another_run_file(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(DataFileError, match="cannot name another"):
         fit({"config": run_file(tmp_path, 'config = "other.toml"\n')})
+
+
+def test_a_field_that_stands_twice_under_two_spellings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="twice"):
+        fit({"config": run_file(tmp_path, "micro-batch = 2\nmicro_batch = 4\n")})
+
+
+def test_a_run_file_nested_beyond_all_reason_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="deeply"):
+        fit({"config": run_file(tmp_path, "a = " + "[" * 20000 + "]" * 20000)})
+
+
+def test_a_pipe_is_no_run_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "job.toml"
+    os.mkfifo(pipe)
+    with pytest.raises(DataFileError, match="no regular file"):
+        fit({"config": str(pipe)})
+
+
+def test_an_empty_variable_is_one_that_is_not_set() -> None:
+    settings = fit({"seq": "3"}, CHIPWISE_SEQ="", CHIPWISE_LANG="", CHIPWISE_TP="")
+    assert settings.request == {"seq": "3"}
+    assert settings.output == {}
+
+
+def test_formats_are_known_in_any_letter_case() -> None:
+    assert fit({"format": "JSON"}).format == "json"
+
+
+@pytest.mark.parametrize("text", ["out = 5\n", 'json = "perhaps"\n', "quiet = 3\n"])
+def test_an_output_setting_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        fit({"config": run_file(tmp_path, text)})
