@@ -181,7 +181,7 @@ def _in_file(path: Path) -> dict[str, list[Residual]]:
         if residuals := [pair for pair in pairs if pair is not None]:
             found[name] = residuals
     if not found:
-        reasons = "; ".join(sorted(set(table.skipped.values()))) or _("the file is empty")
+        reasons = "; ".join(sorted({row.reason for row in table.skipped})) or _("the file is empty")
         raise UsageError(
             "nothing-observed",
             _("{path}: no usable observed row ({reasons})").format(path=path, reasons=reasons),

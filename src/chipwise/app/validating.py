@@ -58,10 +58,10 @@ def validate(request: ValidateRequest) -> ValidateDocument:
 
 def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
     rows = [_row(row) for row in report.rows]
-    skipped = [SkippedRow(id=name, skipped=why) for name, why in report.skipped.items()]
+    skipped = [SkippedRow(id=row.id, skipped=row.reason) for row in report.skipped]
     return ValidateDocument(
         inputs=request.model_dump(exclude_none=True),
-        assumptions=(*_calibration_words(request), *_shift_words(report)),
+        assumptions=(*_calibration_words(request, report), *_shift_words(report)),
         kind="training",
         n_rows=report.num_rows,
         n_predicted=len(rows),
@@ -131,10 +131,12 @@ def _observed(report: Report) -> Observed | None:
     )
 
 
-def _calibration_words(request: ValidateRequest) -> tuple[Assumption, ...]:
+def _calibration_words(request: ValidateRequest, report: Report) -> tuple[Assumption, ...]:
     """Which rows the constants behind the predictions were fitted to."""
     if not request.leave_one_source_out:
         text = _("constants as shipped, fitted to the bundled measurements of all sources")
+    elif report.num_sources < 2:
+        text = _("constants at their priors and ranges as shipped: no other source to refit from")
     elif request.only_source is None:
         text = _("constants refitted for each source from the rows of all others")
     else:

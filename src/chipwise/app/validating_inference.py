@@ -43,7 +43,7 @@ def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument
         for row, one in zip(rows, found, strict=True)
         if isinstance(one, MemoryPrediction)
     ]
-    table = Table(tuple(row for row, _one in pairs), (), (), {}, len(pairs))
+    table = Table(tuple(row for row, _one in pairs), (), (), (), len(pairs))
     scored = [
         _scored(row, one, measured=float(measured), trusted=bool(trusted))
         for (row, one), measured, trusted in zip(pairs, table.measured, table.trusted, strict=True)

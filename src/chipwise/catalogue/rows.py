@@ -102,9 +102,9 @@ class _Row:
         )
 
     def or_assume(self, name: str, value: int, reason: str) -> int:
-        """The cell, or the value given, with the assumption written down."""
-        if self.cells[name]:
-            return self[name]
+        """The cell, or where it is empty or 0 the value given, with the assumption written down."""
+        if stated := self[name]:
+            return stated
         self.assume(f"{name} = {value}: {reason}")
         return value
 

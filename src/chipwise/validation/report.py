@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from chipwise.calibration import Calibration, shipped, shipped_widths
 from chipwise.errors import UsageError
 from chipwise.i18n import _
+from chipwise.intervals import Widths
 from chipwise.validation.observed import Shift, learn_shift
 from chipwise.validation.score import Scored, Summary, summarise
-from chipwise.validation.table import Table, read_rows, training_table
+from chipwise.validation.table import SkippedRow, Table, read_rows, training_table
 from chipwise.validation.training import (
     Predicted,
     observations,
@@ -30,7 +32,7 @@ class Report:
     kind: str
     num_rows: int
     rows: tuple[Scored, ...]
-    skipped: Mapping[str, str]
+    skipped: tuple[SkippedRow, ...]
     summary: tuple[Summary, ...]
     constants: Calibration
     assumptions: Mapping[str, tuple[str, ...]]
@@ -38,6 +40,8 @@ class Report:
     shift: Shift | None
     observed_runs: int = 0
     """Observed rows that could be used."""
+    num_sources: int = 0
+    """Sources among the rows that can be predicted, wanted or not."""
 
 
 def validate_training(
@@ -70,18 +74,18 @@ def validate_training(
             ),
         )
     if leave_one_source_out:
-        predicted, widths = predict_left_out(table, only_source)
+        predicted, learnt = predict_left_out(table, only_source)
+        widths = {"*": shipped_widths()} | {name: _known(one) for name, one in learnt.items()}
     else:
         predicted, widths = predict(table, shipped()), {"*": shipped_widths()}
     shift, own, runs = _learn(observed, table, predicted) if observed else (None, {}, 0)
-    rows = scored(table, predicted, widths | {"*": next(iter(widths.values()))}, shift, own)
+    rows = scored(table, predicted, widths, shift, own)
     kept = [row for row in rows if only_source in (None, row.source)]
-    wanted = {row.get("id", "") for row in raw if only_source in (None, row.get("source", ""))}
     return Report(
         kind="training",
-        num_rows=len(wanted),
+        num_rows=sum(only_source in (None, row.get("source", "")) for row in raw),
         rows=tuple(kept),
-        skipped={name: why for name, why in table.skipped.items() if name in wanted},
+        skipped=tuple(row for row in table.skipped if only_source in (None, row.source)),
         summary=tuple(summarise(kept)),
         constants=shipped(),
         assumptions={
@@ -89,6 +93,16 @@ def validate_training(
         },
         shift=shift,
         observed_runs=runs,
+        num_sources=len(set(table.sources.tolist())),
+    )
+
+
+def _known(learnt: Widths) -> Widths:
+    """Half-widths with the shipped ones where no other source has a row to learn from."""
+    usual = shipped_widths()
+    return Widths(
+        learnt.time if isfinite(learnt.time) else usual.time,
+        learnt.memory if isfinite(learnt.memory) else usual.memory,
     )
 
 
@@ -110,7 +124,7 @@ def _learn(
             value[i] = predicted.value[place]
     seen = observations(own, value)
     if not any(seen):
-        reasons: Sequence[str] = sorted(set(own.skipped.values()))
+        reasons: Sequence[str] = sorted({row.reason for row in own.skipped})
         raise UsageError(
             "nothing-observed",
             _("{path}: no usable observed row ({reasons})").format(

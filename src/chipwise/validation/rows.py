@@ -18,14 +18,35 @@ from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Dtype, LoraTargets, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.model import Frozen
 
 Cells = Mapping[str, str]
+
+
+def _words_of(spec: type[Frozen], field: str) -> tuple[str, ...]:
+    """The words that an optional field of a spec allows."""
+    options = (get_args(option) for option in get_args(spec.model_fields[field].annotation))
+    return tuple(word for option in options for word in option)
+
+
 _OPTIMIZERS = (
     ("8bit", "adamw-8bit"),
     ("adafactor", "adafactor"),
     ("muon", "muon"),
     ("lion", "lion"),
 )
+_CHOICES = {
+    "shard": _words_of(Strategy, "shard"),
+    "recompute": _words_of(Strategy, "recompute"),
+    "attention": _words_of(Strategy, "attention"),
+    "grad_dtype": _words_of(Strategy, "grad_dtype"),
+    "chunked_ce": _words_of(Strategy, "chunked_loss"),
+    "pp_schedule": _words_of(Strategy, "pp_schedule"),
+    "fp8_recipe": _words_of(Strategy, "fp8_recipe"),
+    "base_weights_dtype": _words_of(TrainingWorkload, "base_dtype"),
+}
+"""Cells that hold one of a few words."""
+_LARGEST_CELL = 1e15
 
 
 class SkippedRowError(Exception):
@@ -44,6 +65,7 @@ def training_job(row: Cells) -> tuple[TrainingJob, tuple[str, ...]]:
     except UsageError as error:
         raise SkippedRowError(error.message) from error
     cluster = _cluster(row)
+    row, unknown = _with_known_words(row)
     strategy = _strategy(row, cluster.num_devices)
     return (
         TrainingJob(
@@ -51,10 +73,24 @@ def training_job(row: Cells) -> tuple[TrainingJob, tuple[str, ...]]:
             cluster=cluster,
             workload=_workload(row, strategy),
             strategy=strategy,
-            power_cap_watts=_number(row, "power_cap_w"),
+            power_cap_watts=_number(row, "power_cap_w") or None,
         ),
-        assumed,
+        (*assumed, *unknown),
     )
+
+
+def _with_known_words(row: Cells) -> tuple[Cells, tuple[str, ...]]:
+    """The row with words that no field knows taken as not stated, and a sentence for each."""
+    unknown = [
+        name
+        for name, choices in _CHOICES.items()
+        if (word := _word(row, name)) and word not in choices
+    ]
+    if not unknown:
+        return row, ()
+    text = _("{name} '{word}' is not known and taken as not stated")
+    said = tuple(text.format(name=name, word=_word(row, name)) for name in unknown)
+    return {**row, **dict.fromkeys(unknown, "")}, said
 
 
 def _require(row: Cells) -> None:
@@ -70,10 +106,13 @@ def _number(row: Cells, name: str) -> float | None:
     if not text:
         return None
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        reason = _("{name} is not a number: {text}").format(name=name, text=text)
-        raise SkippedRowError(reason) from None
+        number = -1.0
+    if not 0 <= number <= _LARGEST_CELL:
+        reason = _("{name} is no number from 0 on: {text}").format(name=name, text=text)
+        raise SkippedRowError(reason)
+    return number
 
 
 def _count(row: Cells, name: str) -> int | None:

@@ -9,7 +9,9 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,14 @@ class Counting:
     """Peak the source divides by, FLOP/s; 0 means the peak of the training dtype."""
 
 
+class SkippedRow(NamedTuple):
+    """A row that cannot be predicted, and why."""
+
+    id: str
+    source: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows that can be predicted, in file order, and the reasons for those that cannot."""
@@ -46,30 +56,30 @@ class Table:
     rows: tuple[Row, ...]
     resolved: tuple[Resolved, ...]
     assumed: tuple[tuple[str, ...], ...]
-    skipped: Mapping[str, str]
-    """Row id → reason."""
+    skipped: tuple[SkippedRow, ...]
     num_rows: int
 
     @property
     def metrics(self) -> NDArray[np.str_]:
         """Metric of each row. Shape (rows,)."""
-        return np.array([row["metric"] for row in self.rows])
+        return np.array([row["metric"] for row in self.rows], dtype=np.str_)
 
     @property
     def sources(self) -> NDArray[np.str_]:
         """Source of each row. Shape (rows,)."""
-        return np.array([row.get("source", "") for row in self.rows])
+        return np.array([row.get("source", "") for row in self.rows], dtype=np.str_)
 
     @property
     def measured(self) -> NDArray[np.float64]:
-        """Measured values; utilizations above 1.5 are percentages. Shape (rows,)."""
-        return np.array([_measured(row) for row in self.rows])
+        """Measured values; utilizations above 1.5 are percentages, NaN is none. Shape (rows,)."""
+        return np.array([_measured(row) for row in self.rows], dtype=np.float64)
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
         """Rows whose notes do not doubt the value. Shape (rows,)."""
         return np.array(
-            [not any(w in row.get("notes", "") for w in _DOUBTFUL) for row in self.rows]
+            [not any(w in row.get("notes", "") for w in _DOUBTFUL) for row in self.rows],
+            dtype=np.bool_,
         )
 
     def take(self, keep: NDArray[np.bool_]) -> Table:
@@ -79,7 +89,7 @@ class Table:
             tuple(self.rows[i] for i in index),
             tuple(self.resolved[i] for i in index),
             tuple(self.assumed[i] for i in index),
-            {},
+            (),
             len(index),
         )
 
@@ -126,7 +136,7 @@ def training_table(rows: Sequence[Row]) -> Table:
     kept: list[Row] = []
     resolved: list[Resolved] = []
     assumed: list[tuple[str, ...]] = []
-    skipped: dict[str, str] = {}
+    skipped: list[SkippedRow] = []
     for row in rows:
         try:
             if row["metric"] not in (*SPEED, *MEMORY_METRICS):
@@ -134,22 +144,21 @@ def training_table(rows: Sequence[Row]) -> Table:
                 raise SkippedRowError(reason)
             job, notes = training_job(row)
             complete = resolve(job)
-        except SkippedRowError as reason:
-            skipped[row["id"]] = str(reason)
-            continue
-        except ChipwiseError as error:
-            skipped[row["id"]] = error.message
+        except (SkippedRowError, ChipwiseError) as error:
+            skipped.append(SkippedRow(row["id"], row.get("source", ""), str(error)))
             continue
         kept.append(row)
         resolved.append(complete)
         assumed.append((*notes, *complete.assumptions))
-    return Table(tuple(kept), tuple(resolved), tuple(assumed), skipped, len(rows))
+    return Table(tuple(kept), tuple(resolved), tuple(assumed), tuple(skipped), len(rows))
 
 
 def _measured(row: Row) -> float:
     try:
         value = float(row.get("value", ""))
     except ValueError:
+        return float("nan")
+    if not isfinite(value):
         return float("nan")
     return value / 100 if row["metric"] in ("mfu", "hfu") and value > 1.5 else value
 
