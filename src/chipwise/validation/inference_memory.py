@@ -20,6 +20,7 @@ from chipwise.physics.serving_model import SERVING
 from chipwise.serving_columns import KV_BYTES, ServingSetup, serving_columns
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.model import ModelSpec
+from chipwise.validation.rows import Cells, SkippedRowError, count_in, word_in
 
 METRIC = "peak_memory_gb"
 _SLACK = 1.06
@@ -33,7 +34,6 @@ _RESERVED_CONTEXT = 2048
 _SCORE_BYTES = 8.0
 """Per score where attention is not fused: in 16 bit, in fp32 for the softmax, and cast back."""
 _FUSED = ("exllama", "llamacpp", "lmdeploy", "mlc")
-Cells = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -47,32 +47,28 @@ class MemoryPrediction:
     assumptions: tuple[str, ...]
 
 
-class _SkippedRowError(Exception):
-    """A row that cannot be predicted, with the reason."""
-
-
 def predict(rows: Sequence[Cells]) -> list[MemoryPrediction | str]:
     """A prediction for each row, or the reason why there is none; rows do not see each other."""
     found: list[MemoryPrediction | str] = []
     for row in rows:
         try:
             found.append(_predict(row))
-        except _SkippedRowError as reason:
+        except SkippedRowError as reason:
             found.append(str(reason))
     return found
 
 
 def _predict(row: Cells) -> MemoryPrediction:
-    metric = _word(row, "metric")
+    metric = word_in(row, "metric")
     if metric != METRIC:
-        raise _SkippedRowError(_("metric {name} is not predicted").format(name=metric))
-    missing = [name for name in ("layers", "hidden", "num_devices") if not _word(row, name)]
+        raise SkippedRowError(_("metric {name} is not predicted").format(name=metric))
+    missing = [name for name in ("layers", "hidden", "num_devices") if not word_in(row, name)]
     if missing:
-        raise _SkippedRowError(_("not stated: {names}").format(names=", ".join(missing)))
+        raise SkippedRowError(_("not stated: {names}").format(names=", ".join(missing)))
     try:
         return _evaluated(row)
     except UsageError as error:
-        raise _SkippedRowError(error.message) from error
+        raise SkippedRowError(error.message) from error
 
 
 def _evaluated(row: Cells) -> MemoryPrediction:
@@ -82,11 +78,11 @@ def _evaluated(row: Cells) -> MemoryPrediction:
     notes.append(_("engine family: {name}").format(name=engine.title))
     setup = _setup(row, model, engine, notes)
     batch = setup.concurrency
-    prompt = _count(row, "input_len") or _PROMPT
+    prompt = count_in(row, "input_len") or _PROMPT
     columns = serving_columns(setup)
     if engine.name == "eager":
         columns["logit_rows"] = float(batch * prompt)
-        if _word(row, "engine_family") not in _FUSED:
+        if word_in(row, "engine_family") not in _FUSED:
             heads = max(g.attention.heads for g in model.layers if g.attention)
             columns["score_bytes"] = _SCORE_BYTES
             columns["prefill_scores"] = float(batch * heads) * prompt**2
@@ -113,8 +109,8 @@ def _held(values: Mapping[str, float], setup: ServingSetup) -> float:
 
 
 def _setup(row: Cells, model: ModelSpec, engine: Engine, notes: list[str]) -> ServingSetup:
-    devices = _count(row, "num_devices") or 1
-    name = _word(row, "accelerator")
+    devices = count_in(row, "num_devices") or 1
+    name = word_in(row, "accelerator")
     cluster = Cluster(
         name=f"{name}:{devices}",
         accelerator=load_accelerator(name),
@@ -122,16 +118,16 @@ def _setup(row: Cells, model: ModelSpec, engine: Engine, notes: list[str]) -> Se
         num_devices=devices,
         num_nodes=1,
     )
-    split = _word(row, "layer_split") == "yes" or engine.name == "llama.cpp"
-    tp = _count(row, "tp") or (1 if split else devices)
-    batch = _count(row, "batch_or_concurrency") or 1
-    prompt = _count(row, "input_len") or _PROMPT
-    context = prompt + (_count(row, "output_len") or 0)
+    split = word_in(row, "layer_split") == "yes" or engine.name == "llama.cpp"
+    tp = count_in(row, "tp") or (1 if split else devices)
+    batch = count_in(row, "batch_or_concurrency") or 1
+    prompt = count_in(row, "input_len") or _PROMPT
+    context = prompt + (count_in(row, "output_len") or 0)
     if engine.name == "llama.cpp":
         context = max(context, _RESERVED_CONTEXT)
     stored, wide = _stored(row, engine, notes)
-    kv = _word(row, "kv_dtype")
-    most = _count(row, "max_num_batched_tokens")
+    kv = word_in(row, "kv_dtype")
+    most = count_in(row, "max_num_batched_tokens")
     return ServingSetup(
         model=model,
         cluster=cluster,
@@ -144,7 +140,7 @@ def _setup(row: Cells, model: ModelSpec, engine: Engine, notes: list[str]) -> Se
         concurrency=batch,
         batched_tokens=most or (batch * prompt if engine.name == "eager"
                                 else engine.tokens_on(cluster.accelerator)),
-        sequences=_count(row, "max_num_seqs") or engine.sequences_on(cluster.accelerator),
+        sequences=count_in(row, "max_num_seqs") or engine.sequences_on(cluster.accelerator),
         utilization=engine.pool_share if engine.pool_share < 1 else engine.utilization,
         compute_bytes=4.0 if wide else 2.0,
     )  # fmt: skip
@@ -152,7 +148,7 @@ def _setup(row: Cells, model: ModelSpec, engine: Engine, notes: list[str]) -> Se
 
 def _stored(row: Cells, engine: Engine, notes: list[str]) -> tuple[WeightFormat, bool]:
     """The weight format, and whether everything runs in fp32."""
-    text = _word(row, "weights_dtype")
+    text = word_in(row, "weights_dtype")
     if not text:
         notes.append(_("weights in {dtype}").format(dtype="bf16"))
         return known_format("bf16"), False
@@ -160,17 +156,3 @@ def _stored(row: Cells, engine: Engine, notes: list[str]) -> tuple[WeightFormat,
         text = {"int4": "q4_k_m", "int8": "q8_0"}[text]
         notes.append(_("weights in {dtype}").format(dtype=text))
     return find_weight_format(text), text == "fp32"
-
-
-def _word(row: Cells, name: str) -> str:
-    return (row.get(name) or "").strip().lower()
-
-
-def _count(row: Cells, name: str) -> int | None:
-    text = _word(row, name)
-    try:
-        return max(1, round(float(text))) if text else None
-    except (ValueError, OverflowError):
-        raise _SkippedRowError(
-            _("{name} is not a number: {text}").format(name=name, text=text)
-        ) from None

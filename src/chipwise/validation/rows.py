@@ -73,7 +73,7 @@ def training_job(row: Cells) -> tuple[TrainingJob, tuple[str, ...]]:
             cluster=cluster,
             workload=_workload(row, strategy),
             strategy=strategy,
-            power_cap_watts=_number(row, "power_cap_w") or None,
+            power_cap_watts=number_in(row, "power_cap_w") or None,
         ),
         (*assumed, *unknown),
     )
@@ -84,12 +84,12 @@ def _with_known_words(row: Cells) -> tuple[Cells, tuple[str, ...]]:
     unknown = [
         name
         for name, choices in _CHOICES.items()
-        if (word := _word(row, name)) and word not in choices
+        if (word := word_in(row, name)) and word not in choices
     ]
     if not unknown:
         return row, ()
     text = _("{name} '{word}' is not known and taken as not stated")
-    said = tuple(text.format(name=name, word=_word(row, name)) for name in unknown)
+    said = tuple(text.format(name=name, word=word_in(row, name)) for name in unknown)
     return {**row, **dict.fromkeys(unknown, "")}, said
 
 
@@ -101,7 +101,12 @@ def _require(row: Cells) -> None:
         raise SkippedRowError(_("not stated: {names}").format(names=", ".join(missing)))
 
 
-def _number(row: Cells, name: str) -> float | None:
+def number_in(row: Cells, name: str) -> float | None:
+    """A cell as a number from 0 on; None where it is empty.
+
+    Raises:
+        SkippedRowError: the cell holds anything else.
+    """
     text = (row.get(name) or "").strip()
     if not text:
         return None
@@ -115,8 +120,9 @@ def _number(row: Cells, name: str) -> float | None:
     return number
 
 
-def _count(row: Cells, name: str) -> int | None:
-    number = _number(row, name)
+def count_in(row: Cells, name: str) -> int | None:
+    """A cell as a whole number from 1 on; None where it is empty or 0."""
+    number = number_in(row, name)
     return max(1, round(number)) if number else None
 
 
@@ -125,14 +131,15 @@ def _flag(row: Cells, name: str) -> bool | None:
     return None if not text else text in ("1", "1.0", "yes", "true")
 
 
-def _word(row: Cells, name: str) -> str:
+def word_in(row: Cells, name: str) -> str:
+    """A cell in lower case; empty where it is absent."""
     return (row.get(name) or "").strip().lower()
 
 
 def _cluster(row: Cells) -> Cluster:
-    devices = _count(row, "num_devices") or 1
-    domain = _count(row, "devices_per_node")
-    network = _number(row, "internode_gbps_per_device")
+    devices = count_in(row, "num_devices") or 1
+    domain = count_in(row, "devices_per_node")
+    network = number_in(row, "internode_gbps_per_device")
     return _build_cluster(row.get("accelerator", "").strip().lower(), devices, domain, network)
 
 
@@ -160,35 +167,35 @@ def _build_cluster(
 
 
 def _strategy(row: Cells, devices: int) -> Strategy:
-    degrees = {name: _count(row, name) for name in ("tp", "pp", "dp", "cp", "ep", "vpp")}
+    degrees = {name: count_in(row, name) for name in ("tp", "pp", "dp", "cp", "ep", "vpp")}
     if degrees["cp"] is None and degrees["tp"] and degrees["pp"] and degrees["dp"]:
         degrees["cp"] = max(1, devices // (degrees["tp"] * degrees["pp"] * degrees["dp"]))
-    if _word(row, "pp_schedule") == "1f1b" and degrees["vpp"] is None:
+    if word_in(row, "pp_schedule") == "1f1b" and degrees["vpp"] is None:
         degrees["vpp"] = 1
-    offload = _word(row, "offload")
+    offload = word_in(row, "offload")
     framework = f"{row.get('framework', '')} {row.get('framework_family', '')}"
     return Strategy.model_validate(
         {
             **degrees,
             "framework": normalise_framework(framework),
-            "shard": _word(row, "shard") or None,
+            "shard": word_in(row, "shard") or None,
             "sequence_parallel": _flag(row, "sequence_parallel"),
-            "micro_batch": _count(row, "micro_batch"),
-            "recompute": _word(row, "recompute") or None,
-            "attention": _word(row, "attention") or None,
-            "optimizer": _optimizer(_word(row, "optimizer")),
+            "micro_batch": count_in(row, "micro_batch"),
+            "recompute": word_in(row, "recompute") or None,
+            "attention": word_in(row, "attention") or None,
+            "optimizer": _optimizer(word_in(row, "optimizer")),
             "optimizer_in_backward": _flag(row, "optimizer_in_backward"),
             "offload_optimizer": offload.startswith("cpu") if offload else None,
             "offload_params": "params" in offload if offload else None,
             "offload_activations": "activation" in offload if offload else None,
-            "master_weights": {"fp32": True, "none": False}.get(_word(row, "master_dtype")),
-            "grad_dtype": _word(row, "grad_dtype") or None,
-            "chunked_loss": _word(row, "chunked_ce") or None,
+            "master_weights": {"fp32": True, "none": False}.get(word_in(row, "master_dtype")),
+            "grad_dtype": word_in(row, "grad_dtype") or None,
+            "chunked_loss": word_in(row, "chunked_ce") or None,
             "compiled": _flag(row, "torch_compile"),
-            "pp_schedule": _word(row, "pp_schedule") or None,
+            "pp_schedule": word_in(row, "pp_schedule") or None,
             "tp_overlap": _flag(row, "tp_overlap"),
             "dp_overlap": _flag(row, "dp_overlap"),
-            "fp8_recipe": _word(row, "fp8_recipe") or None,
+            "fp8_recipe": word_in(row, "fp8_recipe") or None,
             "layer_split": _flag(row, "layer_split"),
         }
     )
@@ -201,22 +208,22 @@ def _optimizer(text: str) -> str | None:
 
 
 def _workload(row: Cells, strategy: Strategy) -> TrainingWorkload:
-    method = _word(row, "method") or "full"
-    base = _word(row, "base_weights_dtype") or None
-    targets = _word(row, "lora_targets").replace(" ", "") or None
-    rank = _count(row, "lora_rank")
+    method = word_in(row, "method") or "full"
+    base = word_in(row, "base_weights_dtype") or None
+    targets = word_in(row, "lora_targets").replace(" ", "") or None
+    rank = count_in(row, "lora_rank")
     if rank is None and (found := re.search(r"r=(\d+)", method)):
         rank = int(found[1])
     return TrainingWorkload.model_validate(
         {
-            "seq_len": _count(row, "seq_len"),
+            "seq_len": count_in(row, "seq_len"),
             "global_batch": _global_batch(row, strategy),
             "precision": _precision(row),
             "method": _method(method, base),
             "base_dtype": base,
             "lora_rank": rank,
             "lora_targets": targets if targets in get_args(LoraTargets) else None,
-            "trainable_params": _count(row, "trainable_params"),
+            "trainable_params": count_in(row, "trainable_params"),
             "packing": _flag(row, "packing"),
         }
     )
@@ -231,12 +238,12 @@ def _method(text: str, base: str | None) -> str:
 
 
 def _precision(row: Cells) -> str | None:
-    text = _word(row, "precision").split("/")[0]
+    text = word_in(row, "precision").split("/")[0]
     return text if text in get_args(Dtype) else None
 
 
 def _global_batch(row: Cells, strategy: Strategy) -> int | None:
-    if stated := _count(row, "global_batch"):
+    if stated := count_in(row, "global_batch"):
         return stated
-    accumulation = _count(row, "grad_accum") or 1
+    accumulation = count_in(row, "grad_accum") or 1
     return (strategy.micro_batch or 1) * accumulation * (strategy.dp or 1)

@@ -48,7 +48,9 @@ def test_other_metrics_are_skipped_and_named() -> None:
         ({"layers": ""}, "not stated: layers"),
         ({"accelerator": "no-such"}, "no-such"),
         ({"weights_dtype": "q9"}, "q9"),
-        ({"input_len": "many"}, "input_len is not a number"),
+        ({"input_len": "many"}, "input_len is no number"),
+        ({"input_len": "1e308"}, "1e308"),
+        ({"num_devices": "nan"}, "nan"),
     ],
 )
 def test_a_row_that_cannot_be_predicted_says_why(changed: dict[str, str], reason: str) -> None:
