@@ -60,7 +60,8 @@ def _shrunk(levels: Sequence[float]) -> tuple[float, float]:
     before = between + WITHIN_SITE**2
     after = between * (1 - trust) + WITHIN_SITE**2
     level = float(np.median(levels))
-    return trust * level / (1 + (level / ODD_RUN) ** 2), float(np.sqrt(after / before))
+    odd = ODD_RUN * len(levels) ** 0.5  # several runs that agree are less likely all odd
+    return trust * level / (1 + (level / odd) ** 2), float(np.sqrt(after / before))
 
 
 def apply_shift(

@@ -76,9 +76,10 @@ def seconds_of(folder: Path) -> float:
     return float(predict(training_table(rows), shipped()).value[0])
 
 
-def shrunk(level: float, trust: float = TRUST) -> float:
-    """What one level moves: its trusted share, less the further off it is."""
-    return trust * level / (1 + (level / ODD_RUN) ** 2)
+def shrunk(level: float, runs: int = 1) -> float:
+    """What runs of one level move: the trusted share, less the further off and the fewer."""
+    trust = BETWEEN / (BETWEEN + WITHIN / runs)
+    return trust * level / (1 + level**2 / (ODD_RUN**2 * runs))
 
 
 @pytest.mark.parametrize("name", ["step_time", "tokens_per_s", "tokens_per_s_per_device", "mfu"])
@@ -119,8 +120,7 @@ def test_more_runs_are_trusted_more(tmp_path: Path) -> None:
     value = 1.2 * seconds_of(tmp_path)
     four = estimate(observed=runs(tmp_path, *[{"value": value}] * 4)).observed
     assert four is not None and four.runs == 4
-    trust = BETWEEN / (BETWEEN + WITHIN / 4)
-    assert four.time_shift == pytest.approx(shrunk(log(1.2), trust))
+    assert four.time_shift == pytest.approx(shrunk(log(1.2), 4))
 
 
 def test_two_numbers_of_one_run_are_one_observation() -> None:
