@@ -30,8 +30,9 @@ def check_layout(job: TrainingJob, strategy: Strategy) -> None:
     """
     tp, pp, dp, cp, ep, vpp = degrees(strategy)
     check_workload(job.workload, job.model)
-    tp_divides_heads(job.model, tp)
-    stages_have_layers(job.model, pp, vpp)
+    devices = job.cluster.num_devices
+    tp_divides_heads(job.model, tp, devices)
+    stages_have_layers(job.model, pp, vpp, devices)
     cp_divides_sequence(job.workload.seq_len or cp, cp)
     degrees_fill_cluster(job.cluster, tp, pp, dp, cp)
     experts_divide(job.model, ep, dp * cp * tp)
@@ -46,11 +47,12 @@ def check_stated(job: TrainingJob) -> None:
         LayoutError: names the first rule broken, the value and the nearest valid ones.
     """
     tp, pp, dp, cp, ep, vpp = degrees(job.strategy)
-    tp_divides_heads(job.model, tp)
-    stages_have_layers(job.model, pp, vpp if job.strategy.pp else 1)
+    devices = job.cluster.num_devices
+    tp_divides_heads(job.model, tp, devices)
+    stages_have_layers(job.model, pp, vpp if job.strategy.pp else 1, devices)
+    recompute_every_layers(job.strategy, job.model)
     if job.workload.seq_len is not None:
         cp_divides_sequence(job.workload.seq_len, cp)
-    devices = job.cluster.num_devices
     if devices % (tp * pp * cp * dp):
         degrees_fill_cluster(job.cluster, tp, pp, dp, cp)
     if job.strategy.dp is not None and job.strategy.tp is not None and job.strategy.pp is not None:
@@ -85,8 +87,11 @@ def num_experts(model: ModelSpec) -> int:
     return gcd(*(block.num_experts for block in blocks if block is not None))
 
 
-def tp_divides_heads(model: ModelSpec, tp: int) -> None:
-    """Tensor parallelism gives each device whole attention heads."""
+def tp_divides_heads(model: ModelSpec, tp: int, devices: int = 0) -> None:
+    """Tensor parallelism gives each device whole attention heads.
+
+    Only what divides the ``devices`` too is offered instead; 0 means any number of them.
+    """
     heads = attention_heads(model)
     if heads and heads % tp:
         raise _broken(
@@ -96,12 +101,15 @@ def tp_divides_heads(model: ModelSpec, tp: int) -> None:
             ),
             "tp",
             tp,
-            _nearest(tp, divisors(heads)),
+            _nearest(tp, divisors(gcd(heads, devices))),
         )
 
 
-def stages_have_layers(model: ModelSpec, pp: int, vpp: int) -> None:
-    """Every pipeline stage has a layer; interleaved chunks are equally large."""
+def stages_have_layers(model: ModelSpec, pp: int, vpp: int, devices: int = 0) -> None:
+    """Every pipeline stage has a layer; interleaved chunks are equally large.
+
+    Only what divides the ``devices`` too is offered instead; 0 means any number of them.
+    """
     layers = model.num_layers
     if pp > layers:
         raise _broken(
@@ -111,7 +119,7 @@ def stages_have_layers(model: ModelSpec, pp: int, vpp: int) -> None:
             ),
             "pp",
             pp,
-            [layers],
+            [max(stages for stages in divisors(devices or layers) if stages <= layers)],
         )
     if vpp > 1 and pp == 1:
         text = _("vpp {vpp} needs a pipeline: pp is 1").format(vpp=vpp)
@@ -195,6 +203,24 @@ def batch_divides(global_batch: int, dp: int, micro_batch: int) -> None:
         )
 
 
+def recompute_every_layers(strategy: Strategy, model: ModelSpec) -> None:
+    """Only full recompute goes by layers, and at least one layer is recomputed."""
+    every, mode = strategy.recompute_every, strategy.recompute
+    if every is None:
+        return
+    if mode not in (None, "full"):
+        text = _("recompute-every {every} is for full recompute, but recompute is {mode}")
+        message = _("{text}; use {near}").format(
+            text=text.format(every=every, mode=mode), near="'--recompute full'"
+        )
+        raise LayoutError("every-needs-full", message, rule="every-needs-full", value=mode)
+    if every > model.num_layers:
+        text = _("recompute-every {every} is more than the {layers} layers of {model}")
+        text = text.format(every=every, layers=model.num_layers, model=model.id)
+        near = [model.num_layers]
+        raise _broken("every-within-layers", text, "recompute-every", every, near)
+
+
 def rank_within_width(rank: int, hidden: int) -> None:
     """A low-rank adapter is no wider than the model."""
     if rank > hidden:
@@ -228,6 +254,21 @@ def layout_warnings(cluster: Cluster, strategy: Strategy) -> Iterator[str]:
             "tp {tp} reaches beyond the {domain} devices joined by the fast link of {name}: "
             "every layer then waits for the network"
         ).format(tp=tp, domain=domain, name=cluster.name)
+
+
+def no_layout(job: TrainingJob) -> LayoutError:
+    """That no layout shares the global batch evenly, with the nearest batches that one shares."""
+    tp, pp, _dp, cp, _ep, vpp = degrees(job.strategy)
+    micro_batch, batch = job.strategy.micro_batch or 1, job.workload.global_batch or 1
+    ranks = max(1, job.cluster.num_devices // (tp * pp * cp))
+    each = ranks * micro_batch * (pp if vpp > 1 else 1)
+    below = batch // each * each
+    text = _(
+        "no layout of {system} shares a global batch of {batch} evenly in micro-batches of "
+        "{micro_batch} with what is stated"
+    ).format(system=job.cluster.name, batch=batch, micro_batch=micro_batch)
+    near = [size for size in (below, below + each) if size]
+    return _broken("batch-divides", text, "global-batch", batch, near)
 
 
 def smallest_batch(dp: int, micro_batch: int, at_least: int = 1) -> int:

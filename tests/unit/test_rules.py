@@ -117,3 +117,21 @@ def test_tp_beyond_the_fast_link_is_allowed_with_a_warning() -> None:
 def test_divisors_are_complete_and_rise() -> None:
     assert rules.divisors(12) == [1, 2, 3, 4, 6, 12]
     assert rules.divisors(1) == [1]
+
+
+def test_only_degrees_that_the_devices_allow_are_offered() -> None:
+    with pytest.raises(LayoutError) as error:
+        rules.tp_divides_heads(LLAMA, 64, 8)
+    assert broken(error) == ("tp-divides-heads", 64, [8])
+    with pytest.raises(LayoutError) as error:
+        rules.stages_have_layers(LLAMA, 64, 1, 48)
+    assert broken(error) == ("pp-within-layers", 64, [24])
+
+
+def test_recompute_by_layers_is_full_recompute_within_the_model() -> None:
+    rules.recompute_every_layers(Strategy(recompute="full", recompute_every=32), LLAMA)
+    with pytest.raises(LayoutError, match="recompute is none; use '--recompute full'"):
+        rules.recompute_every_layers(Strategy(recompute="none", recompute_every=2), LLAMA)
+    with pytest.raises(LayoutError) as error:
+        rules.recompute_every_layers(Strategy(recompute="full", recompute_every=33), LLAMA)
+    assert broken(error) == ("every-within-layers", 33, [32])

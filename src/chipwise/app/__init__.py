@@ -5,10 +5,20 @@ Each function loads its own module when it is called, so that importing this pac
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from chipwise.app import documents, requests
+
+
+def _arithmetic(request: requests.JobRequest) -> AbstractContextManager[object]:
+    """Where values are set by hand, what divides by zero is an answer to refuse, not a warning."""
+    if not request.set:
+        return nullcontext()
+    import numpy as np
+
+    return np.errstate(all="ignore")
 
 
 def fit(
@@ -18,24 +28,28 @@ def fit(
     if request.task == "serve":
         from chipwise.app import fit_serve
 
-        return fit_serve.fit_serve(request)
+        with _arithmetic(request):
+            return fit_serve.fit_serve(request)
     from chipwise.app import fitting
 
-    return fitting.fit(request)
+    with _arithmetic(request):
+        return fitting.fit(request)
 
 
 def estimate_train(request: requests.EstimateTrainRequest) -> documents.EstimateDocument:
     """Time and memory of one training configuration."""
     from chipwise.app import estimating
 
-    return estimating.estimate_train(request)
+    with _arithmetic(request):
+        return estimating.estimate_train(request)
 
 
 def plan_train(request: requests.PlanTrainRequest) -> documents.PlanDocument:
     """Ranked systems and layouts for a training job."""
     from chipwise.app import planning
 
-    return planning.plan_train(request)
+    with _arithmetic(request):
+        return planning.plan_train(request)
 
 
 def explain(
@@ -44,7 +58,8 @@ def explain(
     """The tree of quantities behind one value, or the list of quantities."""
     from chipwise.app import explaining
 
-    return explaining.explain(request)
+    with _arithmetic(request):
+        return explaining.explain(request)
 
 
 def validate(request: requests.ValidateRequest) -> documents.ValidateDocument:

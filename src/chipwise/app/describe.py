@@ -163,7 +163,7 @@ def _split(name: str, seconds: float, values: Scalars) -> Iterator[tuple[str, fl
     """A time as its parts, each scaled so that they add up to ``seconds``."""
     if name in _INSIDE:
         yield from _split(_INSIDE[name], seconds, values)
-    elif name == "layer_time":
+    elif name == "layer_time" and values[name] > 0:
         yield from _layer_parts(seconds, values)
     elif name in MODEL and MODEL[name].parts and values[name] > 0:
         for need in MODEL[name].needs:

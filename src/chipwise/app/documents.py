@@ -355,7 +355,7 @@ class NoFit(Part):
     reason: str
     short_by_bytes: float | None = None
     smallest: str | None = None
-    """The smallest count of the same devices that would hold the job."""
+    """The smallest count of the same devices that would hold the job, else of larger ones."""
 
 
 class PlanDocument(Document):
@@ -371,8 +371,9 @@ class PlanDocument(Document):
 
     @property
     def exit_code(self) -> int:
-        """3 when no plan is feasible."""
-        return 0 if self.plans else EXIT_INFEASIBLE
+        """3 when no plan is feasible, or none meets the deadline."""
+        late = all(plan.meets_deadline is False for plan in self.plans)
+        return EXIT_INFEASIBLE if late else 0
 
 
 # -- explanation -----------------------------------------------------------------------------

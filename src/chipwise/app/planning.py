@@ -25,9 +25,10 @@ from chipwise.app.evaluation import (
     Evaluated,
     evaluate,
     read_overrides,
+    require_sound,
     verdict,
 )
-from chipwise.app.growth import smallest_cluster
+from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.app.jobs import Complete, clusters_of, job_on
 from chipwise.app.observed_job import site_warnings, sites_of
 from chipwise.app.observing import Site, observed_of, site_words
@@ -73,12 +74,12 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     jobs = _with_batch([_with_sequence(job) for job in jobs])
     searched: list[_Searched] = []
     no_fit: list[NoFit] = []
-    errors: list[LayoutError] = []
+    errors: list[UsageError] = []
     for job in jobs:
         try:
             one = _search(job, request, overrides, sites)
         except UsageError as error:
-            errors += [error] if isinstance(error, LayoutError) else []
+            errors += [error] if _is_mistake(error) else []
             no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
             continue
         searched.append(_Searched(job, one))
@@ -133,18 +134,32 @@ def _with_sequence(job: TrainingJob) -> TrainingJob:
 
 
 def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
-    """With one global batch for all systems, divisible by all their device counts if possible."""
+    """With one global batch for all systems, divisible by all their device counts if possible.
+
+    A stated micro-batch always divides it.
+    """
     if jobs[0].workload.global_batch is not None:
         return jobs
     most = max(job.cluster.num_devices for job in jobs)
     tokens = max(TOKENS_PER_STEP, TOKENS_PER_DEVICE * most)
     target = max(1, round(tokens / (jobs[0].workload.seq_len or 1)))
-    common = lcm(*(job.cluster.num_devices for job in jobs))
-    batch = ceil(target / common) * common if common <= 2 * target else target
+    micro_batch = jobs[0].strategy.micro_batch or 1
+    common = lcm(*(job.cluster.num_devices * micro_batch for job in jobs))
+    batch = _up(target, common) if common <= 2 * target else _up(target, micro_batch)
     return [
         job.model_copy(update={"workload": job.workload.model_copy(update={"global_batch": batch})})
         for job in jobs
     ]
+
+
+def _up(least: int, step: int) -> int:
+    """The smallest multiple of ``step`` that is not less."""
+    return ceil(least / step) * step
+
+
+def _is_mistake(error: UsageError) -> bool:
+    """Whether the question is wrong, not merely this system no answer to it."""
+    return isinstance(error, LayoutError) or error.code == "dtype-missing"
 
 
 def _search(
@@ -153,13 +168,20 @@ def _search(
     overrides: Mapping[str, float],
     sites: Mapping[str, Site],
 ) -> Found:
-    """The layouts with room to spare; those that just fit only where no other does."""
+    """The layouts with room to spare; those that just fit only where no other does.
+
+    Raises:
+        LayoutError: what is stated breaks a rule, or leaves no layout at all.
+        UsageError: more devices than allowed, or ones that cannot train the job.
+    """
     devices = job.cluster.num_devices
     if request.max_devices is not None and devices > request.max_devices:
         text = _("{devices} devices are more than --max-devices {most}")
         raise UsageError("too-many-devices", text.format(devices=devices, most=request.max_devices))
     limit = _limit(request, job, sites)
     found = search(job, limit * TIGHT, _PER_SYSTEM, overrides)
+    if not found.counts.candidates:
+        raise rules.no_layout(job)
     return found if found.best else search(job, limit, _PER_SYSTEM, overrides)
 
 
@@ -269,36 +291,42 @@ def _no_fit(
     overrides: Mapping[str, float],
 ) -> NoFit:
     usable = job.cluster.accelerator.visible_bytes
-    if not found.counts.candidates:
-        reason = _("no layout obeys the rules with what is stated")
-        return NoFit(system=job.cluster.name, reason=reason)
+    require_sound({"needed_bytes": found.least_excess + usable}, overrides)
     reason = _("the leanest layout needs {needed} per device, {usable} are usable").format(
         needed=show(found.least_excess + usable, "B"), usable=show(usable, "B")
     )
+    most = request.max_devices or _MOST_DEVICES
+    smallest = _smallest(job, limit, most, overrides)
+    if smallest is None:
+        reason += _(
+            "; no count of them tried up to {most} holds it, nor as many of any larger device"
+        ).format(most=most)
     return NoFit(
         system=job.cluster.name,
         reason=reason,
         short_by_bytes=max(0.0, found.least_excess),
-        smallest=_smallest(job, limit, request.max_devices or _MOST_DEVICES, overrides),
+        smallest=smallest,
     )
 
 
 def _smallest(
     job: TrainingJob, limit: float, most: int, overrides: Mapping[str, float]
 ) -> str | None:
-    """The smallest larger cluster of the same devices that holds the job; None if none does."""
+    """The smallest larger cluster of the same devices that holds the job, else of larger ones."""
 
     def is_enough(cluster: Cluster) -> bool:
         moved = job.model_copy(update={"cluster": cluster})
         return holds(_divisible(moved), limit, overrides)
 
     found = smallest_cluster(job.cluster, most, is_enough)
+    found = found or smallest_larger_device(job.cluster, most, is_enough)
     return found.name if found else None
 
 
 def _divisible(job: TrainingJob) -> TrainingJob:
     """With a global batch that the devices can share, so that only memory decides."""
-    batch = rules.smallest_batch(job.cluster.num_devices, 1, job.workload.global_batch or 1)
+    devices, micro_batch = job.cluster.num_devices, job.strategy.micro_batch or 1
+    batch = rules.smallest_batch(devices, micro_batch, job.workload.global_batch or 1)
     workload = job.workload.model_copy(update={"global_batch": batch})
     return job.model_copy(update={"workload": workload})
 

@@ -8,6 +8,7 @@ numbers may be text with units (``"2B"``, ``"14d"``, ``"10%"``), lists may be te
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite, nan
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
@@ -39,6 +40,9 @@ EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp"]
 KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 Objective = Literal["time", "device-hours"]
 
+LARGEST_COUNT = 10**9
+"""Beyond any sequence, batch or count of devices there is."""
+_LONGEST = 64
 DTYPE_WORDS = {
     "bfloat16": "bf16",
     "float16": "fp16",
@@ -77,10 +81,25 @@ def _whole(value: Any) -> Any:
 
 def _share(value: Any) -> Any:
     """``10%`` is 0.1; a plain number is the share itself."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        percent = _number_in("1")(value.strip()[:-1])
-        return percent / 100
-    return _number_in("1")(value)
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    percent = text.endswith("%")
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = nan
+    if not isfinite(number):
+        reason = _("'{text}' is no share; write it like 10% or 0.1").format(text=text[:_LONGEST])
+        raise PydanticCustomError("not-a-number", "{reason}", {"reason": reason})
+    return number / 100 if percent else number
+
+
+def _systems(value: Any) -> Any:
+    """Several texts are one list with commas."""
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return ",".join(value)
+    return value
 
 
 def _words(value: Any) -> Any:
@@ -128,13 +147,14 @@ def _folded(value: Any) -> Any:
     return DTYPE_WORDS.get(word, word)
 
 
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=LARGEST_COUNT)]
 Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, allow_inf_nan=False)]
 Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(gt=0, allow_inf_nan=False)]
 Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Systems = Annotated[str, BeforeValidator(_systems)]
 Fold = BeforeValidator(_folded)
 
 
@@ -150,7 +170,7 @@ class JobRequest(Request):
     """A model on a system, with what is trained and how; shared by all training questions."""
 
     model: str | None = None
-    on: str | None = None
+    on: Systems | None = None
     seq: Whole | None = None
     global_batch: Whole | None = None
     method: Annotated[Method, Fold] = "full"
@@ -208,8 +228,11 @@ class JobRequest(Request):
             *("micro_batch", "recompute", "recompute_every", "attention", "optimizer"),
             *("master_weights", "grad_dtype", "chunked_loss", "pp_schedule"),
         )
+        stated = {name: getattr(self, name) for name in same}
+        if self.recompute is None and self.recompute_every is not None:
+            stated["recompute"] = "full"
         return Strategy(
-            **{name: getattr(self, name) for name in same},
+            **stated,
             compiled=self.compile,
             offload_optimizer=self._offloads("optimizer"),
             offload_params=self._offloads("params"),
@@ -280,7 +303,7 @@ class _RunRequest(JobRequest):
 
 class _NeedsModelAndSystem(JobRequest):
     model: str
-    on: str
+    on: Systems
 
 
 _SERVING = (
@@ -489,7 +512,8 @@ def _described(kind: type[Request], field: str, problem: ErrorDetails) -> tuple[
                 flag=flag, given=given
             )
     context = problem.get("ctx", {})
-    reason = str(context.get("reason", problem["msg"]))
+    plain = _("'{given}' is nothing that can be meant here").format(given=str(given)[:_LONGEST])
+    reason = str(context.get("reason", plain))
     own_code = problem["type"] if "reason" in context else "invalid-value"
     code = str(context.get("code", own_code))
     return code, f"{flag}: {reason}" if field else reason

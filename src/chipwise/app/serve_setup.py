@@ -187,8 +187,8 @@ def _degrees(
     elif pp is None:
         pp = each // tp
     tp, pp = max(1, tp or 1), max(1, pp or 1)
-    rules.tp_divides_heads(model, tp)
-    rules.stages_have_layers(model, pp, 1)
+    rules.tp_divides_heads(model, tp, cluster.num_devices)
+    rules.stages_have_layers(model, pp, 1, cluster.num_devices)
     rules.degrees_fill_cluster(cluster, tp, pp, copies, 1)
     _kv_heads_follow(model, tp)
     return tp, pp, copies

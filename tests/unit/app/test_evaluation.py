@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from chipwise.app import estimate_train
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import bound_by, layout_of, time_parts
 from chipwise.app.documents import TimePart
 from chipwise.app.evaluation import Evaluated, compare, evaluate, read_overrides, verdict
 from chipwise.app.jobs import complete, stated_job
 from chipwise.app.requests import EstimateTrainRequest
-from chipwise.errors import UnitError, UnknownNameError
+from chipwise.errors import UnitError, UnknownNameError, UsageError
 
 LLAMA_2_7B = 6_738_415_616
 """Parameters, from the checkpoint's index."""
@@ -140,3 +141,25 @@ def test_a_value_is_read_in_the_unit_of_its_quantity() -> None:
         read_overrides({"step_time": "3 GB"})
     with pytest.raises(UnknownNameError, match="step_time"):
         read_overrides({"step_tim": "1 s"})
+
+
+def test_a_set_value_is_refused_by_the_name_of_its_quantity() -> None:
+    with pytest.raises(UnitError, match=r"--set step_time: '1\\.2' has no unit"):
+        read_overrides({"step_time": "1.2"})
+    with pytest.raises(UsageError, match="step_time = -1s: a quantity is never negative"):
+        read_overrides({"step_time": "-1s"})
+
+
+@pytest.mark.parametrize(
+    "text", ["step_time=0s", "dp=0", "allocated_bytes=0B", "tokens_per_s=0"]
+)
+def test_set_values_that_leave_no_sensible_answer_are_refused(text: str) -> None:
+    values = {"model": "llama-2-7b", "on": "h100-sxm:8", "set": [text]}
+    with pytest.raises(UsageError, match="has no sensible value"):
+        estimate_train(EstimateTrainRequest.model_validate(values))
+
+
+def test_a_layer_that_takes_no_time_has_no_parts() -> None:
+    values = {"model": "llama-2-7b", "on": "h100-sxm:8", "set": ["layer_time=0s"]}
+    parts = estimate_train(EstimateTrainRequest.model_validate(values)).time_parts
+    assert "matrix products" not in {part.name for part in parts}

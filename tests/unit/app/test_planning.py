@@ -9,7 +9,7 @@ import pytest
 from chipwise.app import estimate_train, plan_train
 from chipwise.app.documents import EstimateDocument, Plan, PlanDocument
 from chipwise.app.requests import EstimateTrainRequest, PlanTrainRequest
-from chipwise.errors import LayoutError
+from chipwise.errors import LayoutError, UsageError
 
 SYSTEMS = "rtx-4090:8,a100-sxm-80:8,h100-sxm:8,tpu-v5p:16"
 
@@ -137,6 +137,37 @@ def test_too_many_devices_are_left_out_and_said() -> None:
 def test_a_pin_that_no_system_can_have_is_an_error() -> None:
     with pytest.raises(LayoutError, match="tp 7"):
         asked(tp=7)
+
+
+def test_a_plan_that_misses_every_deadline_exits_3() -> None:
+    late = asked(deadline="1min")
+    assert late.plans
+    assert late.exit_code == 3
+    assert asked(deadline="30d").exit_code == 0
+
+
+def test_a_number_format_that_no_system_has_is_an_error() -> None:
+    with pytest.raises(UsageError, match="h100-sxm has no nvfp4; it has bf16"):
+        asked(on="h100-sxm:8", precision="nvfp4")
+
+
+def test_the_assumed_batch_is_made_of_stated_micro_batches() -> None:
+    assert {plan.layout.micro_batch for plan in asked(on="h100-sxm:8", micro_batch=3).plans} == {3}
+
+
+def test_a_batch_that_no_layout_can_share_names_the_nearest_ones() -> None:
+    # 12 is no multiple of 8; 64 is one micro-batch on each of 8 devices
+    with pytest.raises(LayoutError) as error:
+        asked(on="h100-sxm:8", global_batch=12, micro_batch=8)
+    assert error.value.details["nearest"] == [64]
+
+
+def test_where_no_count_holds_a_job_a_larger_device_is_named() -> None:
+    # one sequence of a prime length cannot be cut: more devices do not help
+    (none,) = asked(model="llama-3.1-8b", on="h100-sxm:8", seq=1000003).no_fit
+    assert none.smallest is not None
+    assert not none.smallest.startswith("h100-sxm")
+    assert asked(model="llama-3.1-8b", on=none.smallest, seq=1000003).plans
 
 
 def test_a_pin_that_one_system_cannot_have_leaves_the_others() -> None:

@@ -77,7 +77,13 @@ def test_overrides_are_a_mapping_of_text() -> None:
         ({"micro_batch": 0}, "out-of-range", "--micro-batch 0 is out of range: must be ≥ 1"),
         ({"seq": "-1"}, "out-of-range", "--seq -1"),
         ({"headroom": "100%"}, "out-of-range", "--headroom"),
-        ({"headroom": "nan"}, "not-a-number", "--headroom"),
+        ({"headroom": "nan"}, "not-a-number", "--headroom: 'nan' is no share; write it like 10%"),
+        ({"headroom": "5GB"}, "not-a-number", "10% or 0.1"),
+        ({"headroom": float("nan")}, "out-of-range", "--headroom"),
+        ({"seq": "1e30"}, "out-of-range", "must be ≤ 1000000000"),
+        ({"global_batch": 10**30}, "out-of-range", "--global-batch"),
+        ({"model": 5}, "invalid-value", "MODEL: '5' is nothing that can be meant here"),
+        ({"set": 5}, "invalid-value", "--set: '5'"),
         ({"recompute": "ful"}, "unknown-choice", "none, selective, full; did you mean 'full'?"),
         ({"offload": "optimiser"}, "unknown-choice", "did you mean 'optimizer'?"),
         ({"compile": "maybe"}, "not-yes-or-no", "--compile 'maybe'"),
@@ -91,6 +97,15 @@ def test_bad_values_are_refused(fields: dict[str, Any], code: str, text: str) ->
     assert error.code == code
     assert text in error.message
     assert error.exit_code == 2
+
+
+def test_systems_may_be_one_text_or_several() -> None:
+    assert fit(on=["h100-sxm:8", "rtx-4090"]).on == fit(on="h100-sxm:8,rtx-4090").on
+
+
+def test_recompute_of_every_nth_layer_is_full_recompute() -> None:
+    assert fit(recompute_every=2).strategy.recompute == "full"
+    assert fit(recompute_every=2, recompute="none").strategy.recompute == "none"
 
 
 def test_what_is_missing_is_named_as_it_is_typed() -> None:
