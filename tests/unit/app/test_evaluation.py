@@ -144,7 +144,7 @@ def test_a_value_is_read_in_the_unit_of_its_quantity() -> None:
 
 
 def test_a_set_value_is_refused_by_the_name_of_its_quantity() -> None:
-    with pytest.raises(UnitError, match=r"--set step_time: '1\\.2' has no unit"):
+    with pytest.raises(UnitError, match=r"--set step_time: '1\.2' has no unit"):
         read_overrides({"step_time": "1.2"})
     with pytest.raises(UsageError, match="step_time = -1s: a quantity is never negative"):
         read_overrides({"step_time": "-1s"})
