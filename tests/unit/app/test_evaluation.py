@@ -150,9 +150,7 @@ def test_a_set_value_is_refused_by_the_name_of_its_quantity() -> None:
         read_overrides({"step_time": "-1s"})
 
 
-@pytest.mark.parametrize(
-    "text", ["step_time=0s", "dp=0", "allocated_bytes=0B", "tokens_per_s=0"]
-)
+@pytest.mark.parametrize("text", ["step_time=0s", "dp=0", "allocated_bytes=0B", "tokens_per_s=0"])
 def test_set_values_that_leave_no_sensible_answer_are_refused(text: str) -> None:
     values = {"model": "llama-2-7b", "on": "h100-sxm:8", "set": [text]}
     with pytest.raises(UsageError, match="has no sensible value"):
