@@ -19,6 +19,8 @@ from difflib import get_close_matches
 
 from chipwise.i18n import _
 
+_LONGEST_SHOWN = 80
+
 
 class ChipwiseError(Exception):
     """Base of all deliberate errors; ``code`` is stable, the text is for people."""
@@ -65,17 +67,22 @@ class UnknownNameError(UsageError):
             names=_(" or ").join(f"'{near}'" for near in nearest)
         )
         text = _("unknown {kind} '{name}'{hint} '{listing}' shows all.").format(
-            kind=kind, name=name, hint=f": {hint}" if nearest else ".", listing=listing
+            kind=kind, name=shortened(name), hint=f": {hint}" if nearest else ".", listing=listing
         )
         super().__init__(
             f"unknown-{kind.replace(' ', '-')}", text, name=name, nearest=nearest, listing=listing
         )
 
 
+def shortened(text: str) -> str:
+    """Text as far as a message has room for it."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The ``count`` known names most like ``name``, best first, ignoring letter case."""
     by_folded = {candidate.lower(): candidate for candidate in known}
-    folded = name.lower()
+    folded = name.lower()[:_LONGEST_SHOWN]
     close = get_close_matches(folded, by_folded, n=count, cutoff=0.55)
     inside = [key for key in sorted(by_folded) if len(folded) > 2 and folded in key]
     return [by_folded[key] for key in dict.fromkeys([*close, *inside])][:count]

@@ -14,7 +14,10 @@ from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import ModelSpec
+from chipwise.spec.tensors import params_total
 
+_SAME_COUNT = 0.01
+"""Relative difference of parameter counts that buffers and padding explain."""
 _PACKED = ("int8", "int4", "nf4", "nf4-dq", "fp4")
 
 
@@ -254,6 +257,20 @@ def layout_warnings(cluster: Cluster, strategy: Strategy) -> Iterator[str]:
             "tp {tp} reaches beyond the {domain} devices joined by the fast link of {name}: "
             "every layer then waits for the network"
         ).format(tp=tp, domain=domain, name=cluster.name)
+
+
+def model_warnings(model: ModelSpec, seq_len: int | None) -> Iterator[str]:
+    """What the model's own files contradict."""
+    if model.max_context and (seq_len or 0) > model.max_context:
+        yield _(
+            "sequences of {seq_len} tokens are longer than the {most} that {model} is published for"
+        ).format(seq_len=seq_len, most=model.max_context, model=model.id)
+    described, stated = params_total(model), model.stated_params
+    if stated and abs(described / stated - 1) > _SAME_COUNT:
+        yield _(
+            "the checkpoint beside the configuration of {model} holds {stated:,} parameters, the "
+            "configuration describes {described:,}; the numbers are those of the configuration"
+        ).format(model=model.id, stated=stated, described=described)
 
 
 def no_layout(job: TrainingJob) -> LayoutError:

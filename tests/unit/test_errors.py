@@ -86,3 +86,8 @@ def test_nearest_names_are_at_most_as_many_as_asked_for_and_none_twice() -> None
 def test_nothing_is_near_an_empty_name_or_among_none() -> None:
     assert nearest_names("", ACCELERATORS) == []
     assert nearest_names("h100", []) == []
+
+
+def test_an_endless_name_does_not_make_an_endless_message() -> None:
+    error = UnknownNameError("accelerator", "x" * 100_000, ACCELERATORS, "chipwise catalogue")
+    assert len(error.message) < 300

@@ -135,3 +135,17 @@ def test_recompute_by_layers_is_full_recompute_within_the_model() -> None:
     with pytest.raises(LayoutError) as error:
         rules.recompute_every_layers(Strategy(recompute="full", recompute_every=33), LLAMA)
     assert broken(error) == ("every-within-layers", 33, [32])
+
+
+def test_a_sequence_beyond_the_published_context_is_said() -> None:
+    assert not list(rules.model_warnings(LLAMA, 4096))
+    (text,) = rules.model_warnings(LLAMA, 8192)
+    assert "8192" in text and "4096" in text
+
+
+def test_a_checkpoint_that_holds_another_model_is_said() -> None:
+    same = LLAMA.model_copy(update={"stated_params": 6_738_415_616})
+    assert not list(rules.model_warnings(same, 4096))
+    other = LLAMA.model_copy(update={"stated_params": 16_777_216})
+    (text,) = rules.model_warnings(other, 4096)
+    assert "16,777,216" in text and "6,738,415,616" in text

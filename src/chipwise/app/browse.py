@@ -29,7 +29,7 @@ def catalogue(request: CatalogueRequest) -> CatalogueDocument:
         UnknownNameError: no entry has the id that is to be shown.
         DataFileError: a file of the catalogue is broken; names file, line and reason.
     """
-    use_catalogue(Path(request.catalogue).expanduser() if request.catalogue else None)
+    use_catalogue(Path(request.catalogue) if request.catalogue else None)
     return _ANSWERS[request.kind](request)
 
 

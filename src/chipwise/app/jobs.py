@@ -15,7 +15,7 @@ from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.models import load_model
 from chipwise.catalogue.names import parse_system
 from chipwise.defaults import default_precision, resolve
-from chipwise.errors import LayoutError, UsageError
+from chipwise.errors import LayoutError, UsageError, shortened
 from chipwise.i18n import _
 from chipwise.search.space import trainers
 from chipwise.spec.hardware import Cluster
@@ -23,6 +23,8 @@ from chipwise.spec.job import Run, Strategy, TrainingJob
 
 MICROBATCHES_PER_STAGE = 4
 """Micro-batches per pipeline stage and step where no global batch is stated."""
+_NAMED = 6
+"""Systems named one by one in an error."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Complete:
 
 def clusters_of(request: JobRequest) -> list[Cluster]:
     """The systems of a request, with the request's own catalogue in use."""
-    use_catalogue(Path(request.catalogue).expanduser() if request.catalogue else None)
+    use_catalogue(Path(request.catalogue) if request.catalogue else None)
     return parse_system(request.on or "")
 
 
@@ -48,12 +50,13 @@ def stated_job(request: JobRequest) -> TrainingJob:
     """
     clusters = clusters_of(request)
     if len(clusters) > 1:
-        names = ", ".join(cluster.name for cluster in clusters)
+        first = [cluster.name for cluster in clusters[:_NAMED]]
+        names = ", ".join(first if len(clusters) <= _NAMED else [*first, "…"])
         raise UsageError(
             "one-system",
             _(
                 "one system at a time: '{on}' is {count} ({names}); 'plan train' ranks several"
-            ).format(on=request.on, count=len(clusters), names=names),
+            ).format(on=shortened(request.on or ""), count=len(clusters), names=names),
             on=request.on,
             systems=[cluster.name for cluster in clusters],
         )
@@ -119,8 +122,11 @@ def possible(stated: TrainingJob) -> Iterator[tuple[TrainingJob, Strategy]]:
 
 
 def training_warnings(job: TrainingJob, strategy: Strategy) -> tuple[str, ...]:
-    """What is allowed but slow, and devices that no known software trains on."""
-    found = list(rules.layout_warnings(job.cluster, strategy))
+    """What contradicts the model's files or is slow, and devices that no software trains on."""
+    found = [
+        *rules.model_warnings(job.model, job.workload.seq_len),
+        *rules.layout_warnings(job.cluster, strategy),
+    ]
     if not trainers(job.cluster.accelerator):
         text = _("no training stack runs on {name}: the numbers are what its hardware would allow")
         found.append(text.format(name=job.cluster.accelerator.id))

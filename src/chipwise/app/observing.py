@@ -18,6 +18,7 @@ import numpy as np
 from chipwise.app.documents import Assumption, Observed
 from chipwise.app.evaluation import Evaluated
 from chipwise.calibration import shipped
+from chipwise.catalogue.load import expanded
 from chipwise.errors import UnitError, UsageError, nearest_names
 from chipwise.i18n import _
 from chipwise.units import parse
@@ -85,7 +86,7 @@ def read_observed(texts: Sequence[str]) -> Observations:
     files: list[Path] = []
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
-        path = Path(text).expanduser()
+        path = expanded(Path(text))
         if path.is_file() or not equals:
             files.append(_file(path, text))
         else:

@@ -100,6 +100,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         ),
         warnings=(
             *site_warnings(jobs, request.observed, overrides, sites),
+            *rules.model_warnings(jobs[0].model, jobs[0].workload.seq_len),
             *_warnings(clusters, chosen),
         ),
         plans=plans,

@@ -262,7 +262,7 @@ def _aliases() -> Iterator[Finding]:
             yield _error(path, "", error.message)
             continue
         for alias, names in aliases.items():
-            for name in [names] if isinstance(names, str) else names:
+            for name in names if isinstance(names, list) else [names]:
                 if name not in accelerator_ids():
                     text = _("unknown accelerator '{name}'").format(name=name)
                     yield _error(path, alias, text)

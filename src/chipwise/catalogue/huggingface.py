@@ -130,10 +130,12 @@ def read_json(file: Path, limit: int) -> Mapping[str, object]:
     """The JSON object in a file, with limits on size, depth and numbers.
 
     Raises:
-        DataFileError: unreadable, larger than ``limit`` bytes, nested too deeply, not JSON,
-            a number that is not finite, or not an object.
+        DataFileError: no regular file, larger than ``limit`` bytes, nested too deeply, not
+            JSON, a key that stands twice, or not an object.
     """
     try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise _unreadable(file, _("no regular file"))
         with file.open("rb") as stream:
             raw = stream.read(limit + 1)
     except OSError as error:
@@ -146,7 +148,7 @@ def read_json(file: Path, limit: int) -> Mapping[str, object]:
 def parse_json(raw: bytes, file: Path) -> Mapping[str, object]:
     """The JSON object in some bytes; ``file`` names them in errors."""
     try:
-        value = json.loads(raw.decode("utf-8"))
+        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unrepeated)
     except RecursionError:
         raise _unreadable(file, _("nested too deeply")) from None
     except ValueError as error:
@@ -156,6 +158,16 @@ def parse_json(raw: bytes, file: Path) -> Mapping[str, object]:
     if _depth(value) > DEEPEST_NESTING:
         raise _unreadable(file, _("nested too deeply"))
     return value
+
+
+def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The object of some pairs; a key that stands twice could mean either value."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(_("'{name}' stands there twice").format(name=name[:60]))
+        found[name] = value
+    return found
 
 
 def _depth(value: object) -> int:

@@ -38,6 +38,7 @@ def use_catalogue(path: Path | None) -> None:
         UsageError: ``path`` is no folder.
     """
     global _chosen
+    path = expanded(path) if path is not None else None
     if path is not None and not path.is_dir():
         raise UsageError(
             "no-such-folder",
@@ -46,6 +47,14 @@ def use_catalogue(path: Path | None) -> None:
         )
     _chosen = path
     forget()
+
+
+def expanded(path: Path) -> Path:
+    """With a person's home folder for ``~``; as it is where there is no such person."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def forget() -> None:
@@ -67,7 +76,7 @@ def folders() -> tuple[Path, ...]:
 
 def _folder_from_settings() -> Path | None:
     if stated := os.environ.get("CHIPWISE_CATALOGUE"):
-        path = Path(stated).expanduser()
+        path = expanded(Path(stated))
         if not path.is_dir():
             raise UsageError(
                 "no-such-folder",
@@ -100,7 +109,7 @@ def entry_path(kind: str, entry: str) -> Path | None:
         return None
     for folder in folders():
         path = folder / kind / f"{entry}.toml"
-        if path.is_file():
+        if os.path.lexists(path):
             return path
     return None
 
@@ -109,9 +118,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of one TOML file.
 
     Raises:
-        DataFileError: the file is too large, cannot be read, or is no TOML; names file and line.
+        DataFileError: no regular file, too large, or no TOML; names file and line.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise file_error(path, None, _("no regular file"))
         if path.stat().st_size > LARGEST_FILE:
             raise file_error(path, None, _("larger than 1 MiB: this is no catalogue file"))
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -119,6 +130,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise file_error(path, None, error.strerror or str(error)) from None
     except UnicodeDecodeError:
         raise file_error(path, None, _("not UTF-8 text")) from None
+    except RecursionError:
+        raise file_error(path, None, _("nested too deeply")) from None
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise file_error(path, int(line[1]) if line else None, str(error)) from None

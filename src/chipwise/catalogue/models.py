@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chipwise.catalogue.huggingface import model_from_config, read_model
-from chipwise.catalogue.load import DATA, entry_ids, entry_path, file_error, forgettable, read_toml
+from chipwise.catalogue.load import (
+    DATA,
+    entry_ids,
+    entry_path,
+    expanded,
+    file_error,
+    forgettable,
+    read_toml,
+)
 from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UnknownNameError, UsageError
 from chipwise.i18n import _
@@ -59,7 +67,8 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
     """A model by catalogue name, file, folder or hub id.
 
     Args:
-        name_or_path: a catalogue name in any letter case; a hub id the catalogue knows
+        name_or_path: a catalogue name in any letter case, with spaces or underscores for
+            hyphens; a hub id the catalogue knows
             (``meta-llama/Llama-2-7b-hf``); a ``config.json`` or a folder with one; a ``.toml``
             in the catalogue's form; any other hub id, which is fetched when online.
 
@@ -72,7 +81,7 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
     text = str(name_or_path).strip()
     if isinstance(name_or_path, str) and (file := _catalogue_file(text)):
         return _load_file(file)
-    path = Path(text).expanduser()
+    path = expanded(Path(text))
     if text and _exists(path):
         return _load_file(path) if path.suffix == ".toml" else read_model(path)
     if reason := _unsupported().get(text.lower()):
@@ -96,7 +105,8 @@ def model_provenance(model_id: str) -> Mapping[str, Provenance]:
     Raises:
         UnknownNameError: no catalogue model has that name.
     """
-    return dict(_provenance(read_toml(_file_of(model_id))))
+    file = _file_of(model_id)
+    return dict(_provenance(read_toml(file), file))
 
 
 def model_facts(model_id: str) -> Mapping[str, int]:
@@ -113,8 +123,11 @@ def model_facts(model_id: str) -> Mapping[str, int]:
     return {name: int(document[name]) for name in _FACTS if name in document}
 
 
-def _provenance(document: Mapping[str, Any]) -> Iterator[tuple[str, Provenance]]:
+def _provenance(document: Mapping[str, Any], file: Path) -> Iterator[tuple[str, Provenance]]:
     for entry in document.get("sources", ()):
+        if missing := {"source", "retrieved", "fields"} - set(entry):
+            text = _("an entry of [[sources]] has no '{key}'")
+            raise file_error(file, None, text.format(key=min(missing)))
         given = Provenance(
             str(entry["source"]),
             str(entry["retrieved"]),
@@ -133,9 +146,9 @@ def _file_of(model_id: str) -> Path:
 
 
 def _catalogue_file(text: str) -> Path | None:
-    name = text.lower()
-    if len(name) > _LONGEST_NAME:
+    if len(text) > _LONGEST_NAME:
         return None
+    name = re.sub(r"[\s_]+", "-", text.lower()) if "/" not in text else text.lower()
     return entry_path(_KIND, name) or (
         entry_path(_KIND, known) if (known := _aliases().get(name)) else None
     )

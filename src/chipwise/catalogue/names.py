@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from chipwise.catalogue.clusters import make_cluster
 from chipwise.catalogue.hardware import (
@@ -31,8 +32,8 @@ from chipwise.catalogue.hardware import (
     system_ids,
     systems_of,
 )
-from chipwise.catalogue.load import folders, forgettable, read_toml
-from chipwise.errors import UnknownNameError, UsageError
+from chipwise.catalogue.load import file_error, folders, forgettable, line_of, read_toml
+from chipwise.errors import UnknownNameError, UsageError, shortened
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 
@@ -41,10 +42,10 @@ _MAKERS = (
     *("aws", "apple", "intel", "habana", "cambricon"),
 )
 _CLOUD_SLICE = re.compile(
-    r"^(?:tpu-?)?(?P<kind>v2|v3|v4|v5e|v5litepod|v5lite|v5p|v6e|v7x?|7x)-(?P<count>\d+)$"
+    r"^(?:tpu-?)?(?P<kind>v2|v3|v4|v5e|v5litepod|v5lite|v5p|v6e|v7x?|7x)-(?P<count>\d{1,20})$"
 )
 _CLOUD_KINDS = {"v5litepod": "v5e", "v5lite": "v5e", "v7x": "v7", "7x": "v7"}
-_COUNT = re.compile(r"^\d+(?:x\d+){0,2}$")
+_COUNT = re.compile(r"^\d{1,20}(?:x\d{1,20}){0,2}$")
 
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*gi?b\+$")
 
@@ -57,7 +58,7 @@ def parse_system(text: str) -> list[Cluster]:
             ``purchasable``) stand for all accelerators they select, one cluster each.
 
     Returns:
-        One cluster per name, in the order written.
+        One cluster per name, in the order written; what is written twice stands there once.
 
     Raises:
         UnknownNameError: an accelerator or system that is not in the catalogue.
@@ -70,7 +71,11 @@ def parse_system(text: str) -> list[Cluster]:
             "no-system",
             _("no system given; write one like 'rtx-4090:4', 'h100-sxm:8x4' or 'tpu-v5p:16'"),
         )
-    return [cluster for name in names for cluster in _clusters(name)]
+    found: dict[str, Cluster] = {}
+    for name in dict.fromkeys(names):
+        for cluster in _clusters(name):
+            found.setdefault(cluster.name, cluster)
+    return list(found.values())
 
 
 def select_accelerators(text: str) -> list[str] | None:
@@ -114,7 +119,7 @@ def _clusters(name: str) -> list[Cluster]:
         raise UsageError(
             "bad-count",
             _("'{name}': '{count}' is no count; write '8', '8x4' or a slice shape '2x2x4'").format(
-                name=name, count=count
+                name=shortened(name), count=shortened(count)
             ),
             name=name,
         )
@@ -276,8 +281,19 @@ def _spellings() -> Mapping[str, tuple[str, ...]]:
         path = folder / "aliases.toml"
         if path.is_file():
             for alias, names in read_toml(path).items():
-                found[_squashed(_tidy(alias))] = (names,) if isinstance(names, str) else (*names,)
+                found[_squashed(_tidy(alias))] = _meant(path, alias, names)
     return found
+
+
+def _meant(path: Path, alias: str, names: object) -> tuple[str, ...]:
+    """The ids behind one line of an alias file."""
+    listed = names if isinstance(names, list) else [names]
+    for name in listed:
+        if name not in accelerator_ids():
+            text = _("'{alias}' stands for '{name}', which is no accelerator")
+            line = line_of(path, alias)
+            raise file_error(path, line, text.format(alias=alias, name=name))
+    return tuple(map(str, listed))
 
 
 forgettable(_spellings.cache_clear)

@@ -88,3 +88,15 @@ def test_several_systems_are_a_question_for_plan() -> None:
 def test_devices_that_nothing_trains_on_are_said() -> None:
     one = chosen(on="groq-lpu-v1:8")
     assert any("no training stack" in text for text in training_warnings(one.job, one.strategy))
+
+
+def test_a_long_list_of_systems_is_not_named_one_by_one() -> None:
+    with pytest.raises(UsageError) as error:
+        chosen(on="any")
+    assert "one system at a time" in error.value.message
+    assert len(error.value.message) < 300
+
+
+def test_a_sequence_beyond_the_published_context_is_a_warning() -> None:
+    one = chosen(seq=8192)
+    assert any("8192" in text for text in training_warnings(one.job, one.strategy))

@@ -141,3 +141,9 @@ def test_source_without_a_title_is_found(own: Path) -> None:
     (own / "sources.toml").write_text('[mine]\nkind = "docs"\n', encoding="utf-8")
     use_catalogue(own)
     assert any("source 'mine' needs title" in finding.message for finding in check_catalogue())
+
+
+def test_an_alias_that_is_no_name_is_found(own: Path) -> None:
+    (own / "aliases.toml").write_text("mine = 5\n", encoding="utf-8")
+    use_catalogue(own)
+    assert any(finding.field == "mine" for finding in check_catalogue())

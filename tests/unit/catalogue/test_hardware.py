@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from chipwise.catalogue.hardware import (
     systems_of,
 )
 from chipwise.catalogue.load import DATA, use_catalogue
+from chipwise.catalogue.names import resolve_accelerator
 from chipwise.errors import DataFileError, UnknownNameError, UsageError
 
 GIB = 2**30
@@ -267,3 +269,29 @@ def test_missing_value_and_oversized_or_binary_files_are_named(own: Path) -> Non
     use_catalogue(own)
     with pytest.raises(DataFileError, match="not UTF-8"):
         load_accelerator("my-card")
+
+
+def test_a_file_that_is_no_plain_file_is_named(own: Path) -> None:
+    path = own / "accelerators" / "my-card.toml"
+    os.mkfifo(path)
+    use_catalogue(own)
+    with pytest.raises(DataFileError, match=r"my-card\.toml: no regular file"):
+        load_accelerator("my-card")
+    path.unlink()
+    path.write_text("a = " + "[" * 20_000, encoding="utf-8")
+    use_catalogue(own)
+    with pytest.raises(DataFileError, match="nested too deeply"):
+        load_accelerator("my-card")
+
+
+@pytest.mark.parametrize("meant", ["5", "['h100-sxm', 3]", "'no-such'"])
+def test_an_alias_of_no_accelerator_is_named_with_its_line(own: Path, meant: str) -> None:
+    (own / "aliases.toml").write_text(f"# mine\nmine = {meant}\n", encoding="utf-8")
+    use_catalogue(own)
+    with pytest.raises(DataFileError, match=r"aliases\.toml:2: 'mine' stands for"):
+        resolve_accelerator("mine")
+
+
+def test_a_home_folder_that_there_is_not_is_no_folder() -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        use_catalogue(Path("~no-such-person/catalogue"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,7 @@ def test_file_and_folder_are_the_same_model(tmp_path: Path) -> None:
         ("\ufeffnot json", "cannot be read"),
         ('{"a": ' * 40 + "1" + "}" * 40, "nested too deeply"),
         ("[" * 200_000, "cannot be read|nested too deeply"),
+        ('{"hidden_size": 1, "hidden_size": 2}', "'hidden_size' stands there twice"),
     ],
 )
 def test_unreadable_files_are_named_with_the_reason(
@@ -281,6 +283,16 @@ def test_unreadable_files_are_named_with_the_reason(
     with pytest.raises(DataFileError, match=reason) as caught:
         read_model(file)
     assert str(file) in caught.value.message
+
+
+def test_a_pipe_is_no_configuration(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(DataFileError, match="no regular file"):
+        read_model(tmp_path)
+
+
+def test_a_byte_order_mark_does_not_count(tmp_path: Path) -> None:
+    assert read_model(write(tmp_path, "\ufeff" + json.dumps(LLAMA))).hidden == LLAMA["hidden_size"]
 
 
 def test_a_huge_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_every_value_of_a_model_has_a_source_that_exists(name: str) -> None:
 
 
 def test_names_ignore_letter_case_and_know_hub_ids() -> None:
-    for spelling in ("Llama-2-7B", "meta-llama/Llama-2-7b-hf", " llama-2-7b "):
+    for spelling in ("Llama-2-7B", "meta-llama/Llama-2-7b-hf", " llama-2-7b ", "Llama 2_7B"):
         assert load_model(spelling) is load_model("llama-2-7b")
 
 
@@ -97,7 +97,9 @@ def test_an_unknown_name_offers_the_nearest_and_the_listing() -> None:
         load_model("llama-2-7bb")
 
 
-@pytest.mark.parametrize("name", ["", "../llama-2-7b", "x" * 5000, "a\0b", "llama-2-7b.toml"])
+@pytest.mark.parametrize(
+    "name", ["", "../llama-2-7b", "x" * 5000, "a\0b", "~no-such/x", "llama-2-7b.toml"]
+)
 def test_odd_names_are_unknown_names(name: str) -> None:
     with pytest.raises(UnknownNameError):
         load_model(name)
@@ -154,6 +156,13 @@ def test_a_broken_model_file_is_named_with_its_reason(
     with pytest.raises(DataFileError, match=reason) as caught:
         load_model("broken")
     assert "broken.toml" in caught.value.message
+
+
+def test_a_source_of_a_model_is_complete(own_folder: Path) -> None:
+    (own_folder / "mine.toml").write_text("[[sources]]\nsource = 'x'\n", encoding="utf-8")
+    use_catalogue(own_folder.parent)
+    with pytest.raises(DataFileError, match="has no 'fields'"):
+        model_provenance("mine")
 
 
 LLAMA = {

@@ -114,6 +114,11 @@ def test_a_list_keeps_its_order() -> None:
     assert [c.name for c in found] == ["rtx-4090:8", "a100-sxm-80:8", "h100-sxm:8", "tpu-v5p:16"]
 
 
+def test_what_is_written_twice_stands_in_the_list_once() -> None:
+    found = parse_system("h100-sxm:8,rtx-4090,H100_SXM:8,h100-sxm:8")
+    assert [c.name for c in found] == ["h100-sxm:8", "rtx-4090"]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -128,6 +133,8 @@ def test_a_list_keeps_its_order() -> None:
         ("rtx-4090:0", "from 1"),
         ("rtx-4090:99999999999", "from 1"),
         ("h100:abc", "'abc' is no count"),
+        ("h100-sxm:" + "9" * 5000, "is no count"),
+        ("tpu-v4-" + "9" * 5000, "unknown accelerator"),
         ("h100-sxm:8x4x2", "no torus machine"),
         ("h100-sxm@hgx-a100-80", "found in hgx-h100"),
         ("hgx-h100:8", "'h100-sxm@hgx-h100'"),
