@@ -177,9 +177,12 @@ def _degrees(
     each = devices // copies
     tp, pp = request.tp, request.pp
     if tp is None and pp is None:
-        tp = 1 if engine.name == "llama.cpp" else usual_tp(model, cluster, each)
-        pp = each // tp
-        if each > 1:
+        tp, pp = _usual_split(model, cluster, engine, each)
+        if request.dp is None and pp > model.num_layers:
+            tp, pp, copies = _several_copies(model, cluster, engine)
+            text = _("{copies} copies, since one has fewer layers than devices: tp {tp}, pp {pp}")
+            notes.append(Assumption(text=text.format(copies=copies, tp=tp, pp=pp)))
+        elif each > 1:
             text = _("one copy over all devices: tp {tp}, pp {pp}").format(tp=tp, pp=pp)
             notes.append(Assumption(text=text))
     elif tp is None:
@@ -192,6 +195,24 @@ def _degrees(
     rules.degrees_fill_cluster(cluster, tp, pp, copies, 1)
     _kv_heads_follow(model, tp)
     return tp, pp, copies
+
+
+def _usual_split(
+    model: ModelSpec, cluster: Cluster, engine: Engine, devices: int
+) -> tuple[int, int]:
+    """Tensor and pipeline degree of one copy on so many devices."""
+    tp = 1 if engine.name == "llama.cpp" else usual_tp(model, cluster, devices)
+    return tp, devices // tp
+
+
+def _several_copies(model: ModelSpec, cluster: Cluster, engine: Engine) -> tuple[int, int, int]:
+    """Tensor degree, pipeline degree and number of the fewest copies that have enough layers."""
+    devices = cluster.num_devices
+    for copies in rules.divisors(devices):
+        tp, pp = _usual_split(model, cluster, engine, devices // copies)
+        if pp <= model.num_layers:
+            return tp, pp, copies
+    return 1, 1, devices
 
 
 def usual_tp(model: ModelSpec, cluster: Cluster, devices: int) -> int:

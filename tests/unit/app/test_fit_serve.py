@@ -85,6 +85,13 @@ def test_kv_heads_that_repeat_leave_no_more_room_per_device() -> None:
     assert four.kv_tokens == eight.kv_tokens
 
 
+def test_more_devices_than_layers_hold_several_copies() -> None:
+    # gpt2: 12 layers and 12 heads; 4 of the 8 devices of a node divide the heads
+    layout = serve("gpt2", "h100-sxm:8x64").layout
+    assert layout.tp * layout.pp * layout.copies == 512
+    assert layout.pp <= 12
+
+
 def test_copies_share_the_devices() -> None:
     found = serve(on="h100-sxm:8", dp=4)
     assert (found.layout.tp, found.layout.pp, found.layout.copies) == (2, 1, 4)
