@@ -6,10 +6,11 @@ from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
 from chipwise.app.documents import EstimateDocument
-from chipwise.app.evaluation import read_overrides, verdict
+from chipwise.app.evaluation import verdict
 from chipwise.app.jobs import stated_job, training_warnings
 from chipwise.app.marginal import marginal_of
 from chipwise.app.observed_job import evaluate_observed
+from chipwise.app.overrides import read_overrides
 from chipwise.app.requests import EstimateTrainRequest
 from chipwise.app.running import device_hours_of, duration_of, run_assumptions, run_of
 

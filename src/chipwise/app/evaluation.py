@@ -13,16 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.app.documents import Verdict
+from chipwise.app.overrides import require_sound
 from chipwise.calibration import shipped
 from chipwise.columns import stack_columns, training_columns
-from chipwise.errors import UnitError, UnknownNameError, UsageError
 from chipwise.estimate import MEMORY, TIME, evaluate_memory, evaluate_time
-from chipwise.i18n import _
 from chipwise.physics import MODEL
-from chipwise.physics.inputs import INPUTS
 from chipwise.quantity import Array
 from chipwise.spec.job import Strategy, TrainingJob
-from chipwise.units import parse
 from chipwise.validation.observed import Shift, apply_shift
 
 TIGHT = 0.9
@@ -30,7 +27,6 @@ TIGHT = 0.9
 Scalars = Mapping[str, float]
 UNMOVED = Shift(0.0, 0.0, 1.0, 1.0)
 """Nothing was observed."""
-_NEVER_ZERO = ("step_time", "tokens_per_s", "allocated_bytes")
 _PEAKS = ("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes")
 """What observed memory moves."""
 
@@ -169,53 +165,3 @@ def verdict(share: float, headroom: float | None = None) -> Verdict:
     if not used <= 1:
         return "does not fit"
     return "tight" if used > TIGHT else "fits"
-
-
-def read_overrides(given: Mapping[str, str]) -> dict[str, float]:
-    """The values of ``--set``, each in the unit of its quantity.
-
-    Raises:
-        UnknownNameError: no quantity, input or constant has that name.
-        UnitError: the value has another unit.
-        UsageError: the value is negative.
-    """
-    if not given:
-        return {}
-    units = {name: about.unit for name, about in INPUTS.items()}
-    units |= {constant.name: constant.unit for constant in shipped().constants}
-    units |= {name: step.unit for name, step in MODEL.items()}
-    return {name: _override(name, text, units) for name, text in given.items()}
-
-
-def _override(name: str, text: str, units: Mapping[str, str]) -> float:
-    unit = _unit_of(name, units)
-    try:
-        value = parse(text, unit)
-    except UnitError as error:
-        message = f"--set {name}: {error.message}"
-        raise UnitError(error.code, message, field=name, **error.details) from None
-    if value < 0:
-        message = _("--set {name} = {text}: a quantity is never negative")
-        raise UsageError("negative", message.format(name=name, text=text), field=name, value=text)
-    return value
-
-
-def require_sound(values: Mapping[str, float], overrides: Mapping[str, float] | None) -> None:
-    """Refuse measured values with which the model has no answer.
-
-    Raises:
-        UsageError: with these overrides a result is infinite, negative, or no number at all; or
-            a step takes no time or no memory.
-    """
-    broken = [name for name, value in values.items() if not 0 <= value < inf]
-    broken += [name for name in _NEVER_ZERO if values.get(name) == 0]
-    if overrides and broken:
-        given = ", ".join(f"{name} = {value:g}" for name, value in overrides.items())
-        message = _("--set {given}: with that, {name} has no sensible value")
-        raise UsageError("impossible-override", message.format(given=given, name=broken[0]))
-
-
-def _unit_of(name: str, units: Mapping[str, str]) -> str:
-    if name not in units:
-        raise UnknownNameError(_("quantity"), name, units, "chipwise explain --list")
-    return "1" if units[name] == "1/s" else units[name]

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.documents import ExplainDocument, Explained, QuantitiesDocument, QuantityEntry
-from chipwise.app.evaluation import Evaluated, evaluate, read_overrides
+from chipwise.app.evaluation import Evaluated, evaluate
 from chipwise.app.jobs import clusters_of, complete, stated_job
+from chipwise.app.overrides import read_overrides
 from chipwise.app.requests import ExplainRequest
 from chipwise.app.running import assumed_of_run
 from chipwise.calibration import shipped

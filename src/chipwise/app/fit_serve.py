@@ -15,16 +15,16 @@ from chipwise.app.documents import (
     Subject,
     Verdict,
 )
+from chipwise.app.overrides import read_serving_overrides, require_sound
 from chipwise.app.requests import FitRequest
 from chipwise.app.serve_remedies import remedies_for
 from chipwise.app.serve_setup import Served, served
-from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
-from chipwise.physics.serving_model import SERVING, SERVING_INPUTS
+from chipwise.physics.serving_model import SERVING
 from chipwise.quantity import Array
 from chipwise.serving_columns import ServingSetup, serving_columns
 from chipwise.spec.tensors import params_active, params_total
-from chipwise.units import parse, show
+from chipwise.units import show
 
 _TIGHT = 0.9
 """Above this share of the planned memory a setup that fits is called tight."""
@@ -50,7 +50,7 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
     """
     found = served(request)
     setup = found.setup
-    values = evaluate_setup(setup, _overrides(request.set))
+    values = evaluate_setup(setup, read_serving_overrides(request.set))
     layout = _layout(found)
     over = values["serving_share"] > 1
     remedies = remedies_for(setup, evaluate_setup) if over else ()
@@ -84,20 +84,20 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
 
 
 def evaluate_setup(setup: ServingSetup, overrides: Values | None = None) -> dict[str, float]:
-    """Every quantity of the serving memory model for one setup, inputs included."""
-    columns: dict[str, Array] = {**serving_columns(setup), **(overrides or {})}
+    """Every quantity of the serving memory model for one setup, inputs included.
+
+    Raises:
+        UsageError: these overrides leave no sensible result.
+    """
+    computed: dict[str, Array] = {**serving_columns(setup)}
+    columns = computed | dict(overrides or {})
     found = SERVING.evaluate(columns, keep_all=True)
-    return {name: float(value) for name, value in {**columns, **found}.items()}
-
-
-def _overrides(given: Mapping[str, str]) -> dict[str, float]:
-    """The values of ``--set``, each in the unit of its quantity."""
-    units = {name: about.unit for name, about in SERVING_INPUTS.items()}
-    units |= {name: step.unit for name, step in SERVING.items()}
-    for name in given:
-        if name not in units:
-            raise UnknownNameError(_("quantity"), name, units, "chipwise explain --list")
-    return {name: parse(text, units[name]) for name, text in given.items()}
+    values = {name: float(value) for name, value in {**columns, **found}.items()}
+    if overrides:
+        usual = SERVING.evaluate(computed, keep_all=True)
+        results = {name: abs(values[name]) for name, value in usual.items() if isfinite(value)}
+        require_sound(results, overrides)
+    return values
 
 
 def longest_context(setup: ServingSetup, values: Values) -> int:

@@ -13,10 +13,11 @@ from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
-from chipwise.app.evaluation import read_overrides, verdict
+from chipwise.app.evaluation import verdict
 from chipwise.app.host import host_bytes, host_warnings
 from chipwise.app.jobs import Complete, stated_job, training_warnings
 from chipwise.app.observed_job import evaluate_observed
+from chipwise.app.overrides import read_overrides
 from chipwise.app.remedies import remedies_for
 from chipwise.app.requests import FitRequest
 from chipwise.calibration import shipped

@@ -12,6 +12,9 @@ from chipwise.spec.hardware import Cluster
 _BETWEEN = 8
 """Counts tried between the last doubling that was too few and the first that was enough."""
 
+_LEANER = 0.6
+"""Share of the memory that the same job may need with another device's software."""
+
 
 def smallest_cluster(
     cluster: Cluster, most: int, holds: Callable[[Cluster], bool]
@@ -41,25 +44,24 @@ def smallest_cluster(
 
 
 def smallest_larger_device(
-    cluster: Cluster, most: int, holds: Callable[[Cluster], bool]
+    cluster: Cluster, needed: float, holds: Callable[[Cluster], bool]
 ) -> Cluster | None:
     """As many of the devices with the least memory, but more than here, that hold the job.
 
     Args:
         cluster: what is too small, in any count.
-        most: devices at most.
+        needed: bytes that the leanest layout needs per device; other software may need less.
         holds: whether a cluster is large enough; may raise UsageError where it cannot be used.
 
     Returns:
         The cluster, None when no device that can be had holds the job in that count.
     """
     own = cluster.accelerator
-    if cluster.num_devices > most:
-        return None
+    least = max(own.memory_bytes, _LEANER * needed)
     larger = sorted(
         (device.software != own.software, device.memory_bytes, device.id)
         for device in map(load_accelerator, accelerator_ids())
-        if device.memory_bytes > own.memory_bytes and not device.announced
+        if device.memory_bytes > least and not device.announced
     )
     for _foreign, _size, name in larger:
         if found := _usable(name, cluster.num_devices, holds):

@@ -19,19 +19,12 @@ from chipwise.app.documents import (
     PlanDocument,
     SearchReport,
 )
-from chipwise.app.evaluation import (
-    TIGHT,
-    UNMOVED,
-    Evaluated,
-    evaluate,
-    read_overrides,
-    require_sound,
-    verdict,
-)
+from chipwise.app.evaluation import TIGHT, UNMOVED, Evaluated, evaluate, verdict
 from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.app.jobs import Complete, clusters_of, job_on
 from chipwise.app.observed_job import site_warnings, sites_of
 from chipwise.app.observing import Site, observed_of, site_words
+from chipwise.app.overrides import read_overrides, require_sound
 from chipwise.app.requests import PlanTrainRequest
 from chipwise.app.running import device_hours_of, duration_of, run_assumptions, run_of
 from chipwise.defaults import default_precision
@@ -293,11 +286,12 @@ def _no_fit(
 ) -> NoFit:
     usable = job.cluster.accelerator.visible_bytes
     require_sound({"needed_bytes": found.least_excess + usable}, overrides)
+    needed = found.least_excess + usable
     reason = _("the leanest layout needs {needed} per device, {usable} are usable").format(
-        needed=show(found.least_excess + usable, "B"), usable=show(usable, "B")
+        needed=show(needed, "B"), usable=show(usable, "B")
     )
     most = request.max_devices or _MOST_DEVICES
-    smallest = _smallest(job, limit, most, overrides)
+    smallest = _smallest(job, needed, limit, most, overrides)
     if smallest is None:
         reason += _(
             "; no count of them tried up to {most} holds it, nor as many of any larger device"
@@ -311,7 +305,7 @@ def _no_fit(
 
 
 def _smallest(
-    job: TrainingJob, limit: float, most: int, overrides: Mapping[str, float]
+    job: TrainingJob, needed: float, limit: float, most: int, overrides: Mapping[str, float]
 ) -> str | None:
     """The smallest larger cluster of the same devices that holds the job, else of larger ones."""
 
@@ -320,7 +314,7 @@ def _smallest(
         return holds(_divisible(moved), limit, overrides)
 
     found = smallest_cluster(job.cluster, most, is_enough)
-    found = found or smallest_larger_device(job.cluster, most, is_enough)
+    found = found or smallest_larger_device(job.cluster, needed, is_enough)
     return found.name if found else None
 
 

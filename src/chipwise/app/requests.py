@@ -42,6 +42,8 @@ Objective = Literal["time", "device-hours"]
 
 LARGEST_COUNT = 10**9
 """Beyond any sequence, batch or count of devices there is."""
+LARGEST_RUN = 1e18
+"""Tokens, ten thousand times the longest published run."""
 _LONGEST = 64
 DTYPE_WORDS = {
     "bfloat16": "bf16",
@@ -148,11 +150,11 @@ def _folded(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=LARGEST_COUNT)]
-Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, allow_inf_nan=False)]
+Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, le=LARGEST_RUN)]
 Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
-Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(ge=1, allow_inf_nan=False)]
 Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Systems = Annotated[str, BeforeValidator(_systems)]
 Fold = BeforeValidator(_folded)

@@ -11,8 +11,9 @@ from chipwise.app import estimate_train
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import bound_by, layout_of, time_parts
 from chipwise.app.documents import TimePart
-from chipwise.app.evaluation import Evaluated, compare, evaluate, read_overrides, verdict
+from chipwise.app.evaluation import Evaluated, compare, evaluate, verdict
 from chipwise.app.jobs import complete, stated_job
+from chipwise.app.overrides import read_overrides
 from chipwise.app.requests import EstimateTrainRequest
 from chipwise.errors import UnitError, UnknownNameError, UsageError
 

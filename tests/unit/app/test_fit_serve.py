@@ -92,6 +92,17 @@ def test_more_devices_than_layers_hold_several_copies() -> None:
     assert layout.pp <= 12
 
 
+def test_a_negative_set_value_is_refused() -> None:
+    with pytest.raises(UsageError, match="never negative"):
+        serve(set={"kv_room_bytes": "-1GB"})
+
+
+@pytest.mark.parametrize("name", ["layers", "tp", "context", "serving_peak_bytes"])
+def test_a_set_value_that_leaves_no_sensible_answer_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="has no sensible value"):
+        serve(set={name: "0B" if name.endswith("bytes") else "0"})
+
+
 def test_copies_share_the_devices() -> None:
     found = serve(on="h100-sxm:8", dp=4)
     assert (found.layout.tp, found.layout.pp, found.layout.copies) == (2, 1, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chipwise.app.growth import smallest_cluster
+from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.catalogue.names import parse_system
 from chipwise.errors import UsageError
 from chipwise.spec.hardware import Cluster
@@ -40,3 +40,15 @@ def test_a_cluster_that_cannot_be_used_is_passed_over() -> None:
 
     found = smallest_cluster(parse_system("h100-sxm:8")[0], 1024, is_enough)
     assert found is not None and found.num_devices == 24
+
+
+def test_a_larger_device_holds_what_no_count_of_smaller_ones_does() -> None:
+    cluster = parse_system("h100-sxm:8")[0]
+
+    def is_enough(one: Cluster) -> bool:
+        return one.accelerator.memory_bytes > 150e9
+
+    found = smallest_larger_device(cluster, 100e9, is_enough)
+    assert found is not None and found.num_devices == 8
+    assert found.accelerator.memory_bytes > 150e9
+    assert smallest_larger_device(cluster, 1e15, is_enough) is None

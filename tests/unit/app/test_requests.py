@@ -124,6 +124,7 @@ def test_a_duration_without_unit_is_refused() -> None:
 
 
 def test_infinity_is_no_number_of_tokens() -> None:
+    assert "must be ≤" in refusal(PlanTrainRequest, **HERE, tokens="1e300").message
     assert refusal(PlanTrainRequest, **HERE, tokens=float("inf")).exit_code == 2
 
 
