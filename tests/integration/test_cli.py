@@ -189,3 +189,23 @@ def test_an_error_is_a_json_document_however_json_was_asked_for(
     done = chipwise(*words, cwd=tmp_path, **environment)
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"]["code"] == "unknown-model"
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.is_char_device(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("words", [("catalogue", "systems"), ("schema",), ("fit", "--json")])
+def test_a_full_disk_is_said_without_a_traceback(words: tuple[str, ...]) -> None:
+    with FULL.open("w") as full:
+        command = [sys.executable, "-m", "chipwise", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_output_stops_nothing() -> None:
+    command = f"{sys.executable} -m chipwise catalogue systems >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

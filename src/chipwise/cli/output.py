@@ -8,12 +8,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from errno import EACCES
 from pathlib import Path
 from typing import Any, TextIO
 
 from chipwise.cli.settings import Settings
-from chipwise.errors import UsageError
+from chipwise.errors import ChipwiseError, UsageError
 from chipwise.i18n import _
 
 PIPED_WIDTH = 120
@@ -33,10 +34,24 @@ def write(document: Any, settings: Settings) -> None:
         say(text, sys.stdout, as_json=as_json)
 
 
-def say(text: str, stream: TextIO, *, as_json: bool = False) -> None:
-    """Write text to a stream, whatever its character set."""
+def say(text: str, stream: TextIO | None, *, as_json: bool = False) -> None:
+    """Write text to a stream, whatever its character set; into nothing where it is closed.
+
+    Raises:
+        ChipwiseError: the stream takes no more.
+    """
+    if stream is None:
+        return
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(_writable(text, encoding, as_json=as_json))
+    try:
+        stream.write(_writable(text, encoding, as_json=as_json))
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = _("cannot write the answer: {reason}").format(reason=reason)
+        raise ChipwiseError("output-full", message, reason=reason) from None
 
 
 def _writable(text: str, encoding: str, *, as_json: bool) -> str:
@@ -55,7 +70,7 @@ def _rendered(document: Any, form: str, *, to_file: bool) -> str:
         return f"{document.model_dump_json()}\n"
     from chipwise.report import render
 
-    terminal = not to_file and sys.stdout.isatty()
+    terminal = not to_file and sys.stdout is not None and sys.stdout.isatty()
     return render(
         document.model_dump(mode="json"),
         form,
@@ -117,9 +132,15 @@ def note(messages: Iterable[str]) -> None:
 def write_error(
     command: str, code: str, message: str, details: Mapping[str, object], *, as_json: bool
 ) -> None:
-    """Say on stderr what went wrong; with ``--json`` stdout carries it as a document too."""
-    say(_("error: {message}").format(message=message) + "\n", sys.stderr)
+    """Say on stderr what went wrong; with ``--json`` stdout carries it as a document too.
+
+    A stream that takes no more is passed over: there is nowhere left to say so.
+    """
+    with suppress(ChipwiseError):
+        say(_("error: {message}").format(message=message) + "\n", sys.stderr)
     if as_json:
         error = {"code": code, "message": message, "details": dict(details)}
         document = {"schema": 1, "command": command, "error": error}
-        say(json.dumps(document, default=str, ensure_ascii=False) + "\n", sys.stdout, as_json=True)
+        text = json.dumps(document, default=str, ensure_ascii=False) + "\n"
+        with suppress(ChipwiseError):
+            say(text, sys.stdout, as_json=True)

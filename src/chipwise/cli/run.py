@@ -37,14 +37,23 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         set_language(_word_after(words, "--lang"))
         code = _run(words)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return EXIT_BROKEN_PIPE
+    except OSError:
+        _drop_stdout()
+        return EXIT_INTERNAL
     except KeyboardInterrupt:
-        print(file=sys.stderr)
+        output.say("\n", sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _drop_stdout() -> None:
+    """What is still to be written goes nowhere, so that leaving the process does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from chipwise.cli import output
 from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
 
@@ -25,7 +26,8 @@ def schema(
 
     from chipwise.app.schema import json_schema
 
-    sys.stdout.write(json.dumps(json_schema(name), ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(json_schema(name), ensure_ascii=False, indent=2)
+    output.say(f"{text}\n", sys.stdout, as_json=True)
 
 
 def completion(
@@ -40,4 +42,4 @@ def completion(
     script: str = import_module("typer.completion").get_completion_script(
         prog_name="chipwise", complete_var="_CHIPWISE_COMPLETE", shell=shell
     )
-    sys.stdout.write(script + "\n")
+    output.say(f"{script}\n", sys.stdout)
