@@ -11,7 +11,7 @@ from chipwise.app.documents import Assumption
 from chipwise.app.evaluation import Rough, compare
 from chipwise.app.jobs import Complete
 from chipwise.catalogue.frameworks import stacks
-from chipwise.columns import matmul_share
+from chipwise.columns import matmul_share, training_columns
 from chipwise.i18n import _
 from chipwise.spec.job import Strategy, TrainingJob
 from chipwise.units import show
@@ -142,8 +142,11 @@ def _split_gaps(one: Complete) -> Iterator[Gap]:
 def _hardware_gaps(one: Complete) -> Iterator[Gap]:
     cluster = one.job.cluster
     if cluster.num_nodes > 1:
-        speed = show(cluster.node.network_bandwidth or 3.0e9, "B/s")
-        yield Gap(_("network {speed} one way per device").format(speed=speed))
+        used = training_columns(one.job, one.strategy)[0]["network_bandwidth"]
+        text = _("network {speed} one way per device")
+        if not cluster.node.network_bandwidth:
+            text = _("network {speed} one way per device: no speed is known of this system's")
+        yield Gap(text.format(speed=show(float(used), "B/s")))
     if not cluster.accelerator.matmul_fraction:
         text = _("no matrix-product benchmark of {name}: {share:.0%} of its peak as the best rate")
         share = matmul_share(cluster.accelerator)

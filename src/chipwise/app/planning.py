@@ -349,8 +349,8 @@ def _assumptions(
             Assumption(text=text.format(batch=workload.global_batch, tokens=show(tokens, "1")))
         )
     if request.headroom is None:
-        text = _("10 % of the memory left free where possible (--headroom says otherwise)")
-        found.append(Assumption(text=text))
+        text = _("{share:.0f} % of the memory left free where possible (--headroom says otherwise)")
+        found.append(Assumption(text=text.format(share=100 * (1 - TIGHT))))
     if chosen:
         best = chosen[0]
         stated = best.job.model_copy(

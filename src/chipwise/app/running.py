@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from chipwise.app.documents import Assumption, Range, RunReport, TimePart
 from chipwise.app.evaluation import Evaluated
 from chipwise.app.ranges import time_range
+from chipwise.columns import NODE_STORAGE_BANDWIDTH
 from chipwise.i18n import _
 from chipwise.spec.job import TrainingJob
 from chipwise.units import show
@@ -112,5 +113,9 @@ def _checkpoint_assumptions(point: Evaluated) -> Iterator[Assumption]:
     text = _("training waits {seconds} while a checkpoint of {size} is written")
     yield Assumption(text=text.format(seconds=seconds, size=size))
     if point.job.run.storage_bandwidth is None and "storage_bandwidth" not in point.overridden:
-        text = _("storage takes {speed} (1 GB/s per node; --storage-bandwidth says otherwise)")
-        yield Assumption(text=text.format(speed=show(values["storage_bandwidth"], "B/s")))
+        text = _("storage takes {speed} ({each} per node; --storage-bandwidth says otherwise)")
+        speed, each = (
+            show(values["storage_bandwidth"], "B/s"),
+            show(NODE_STORAGE_BANDWIDTH, "B/s", 1),
+        )
+        yield Assumption(text=text.format(speed=speed, each=each))

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from chipwise.app import estimate_train, plan_train
-from chipwise.app.documents import EstimateDocument, Plan, PlanDocument
-from chipwise.app.requests import EstimateTrainRequest, PlanTrainRequest
+from chipwise.app import estimate_train, explain, plan_train
+from chipwise.app.documents import EstimateDocument, ExplainDocument, Plan, PlanDocument
+from chipwise.app.requests import EstimateTrainRequest, ExplainRequest, PlanTrainRequest
 from chipwise.errors import LayoutError, UsageError
+from chipwise.units import show
 
 SYSTEMS = "rtx-4090:8,a100-sxm-80:8,h100-sxm:8,tpu-v5p:16"
 
@@ -109,6 +110,19 @@ def test_large_clusters_get_a_batch_they_can_share() -> None:
 
 def test_a_tenth_of_the_memory_is_left_free_where_possible() -> None:
     assert {plan.verdict for plan in asked().plans} == {"fits"}
+
+
+def test_the_network_assumed_is_the_network_computed_with() -> None:
+    document = asked(on="rtx-4090:8x2", tokens="1B")
+    plan = document.plans[0]
+    explained = explain(
+        ExplainRequest.model_validate(
+            {"quantity": "network_bandwidth", "model": "llama-2-7b", "on": plan.system}
+        )
+    )
+    assert isinstance(explained, ExplainDocument)
+    speed = show(explained.value, "B/s")
+    assert any(text.text.startswith(f"network {speed}") for text in document.assumptions)
 
 
 def test_what_fits_nowhere_names_the_smallest_count_and_exits_3() -> None:
