@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, floor, isfinite
+from shlex import quote
 
 from chipwise.app.documents import (
     Largest,
@@ -79,7 +80,7 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
         largest=Largest(seq_len=context or None),
         remedies=remedies,
         one_change=next((remedy for remedy in remedies if remedy.fits_after), None),
-        engine_command=engine_command(setup, context),
+        engine_command=engine_command(setup, context, request.model),
     )
 
 
@@ -198,14 +199,21 @@ def _warnings(found: Served, values: Values) -> list[str]:
     return said
 
 
-def engine_command(setup: ServingSetup, longest: int) -> str:
-    """The engine's command line: the context asked for, or the longest there is room for."""
+def engine_command(setup: ServingSetup, longest: int, model: str) -> str:
+    """The engine's command line: the context asked for, or the longest there is room for.
+
+    Args:
+        setup: what is served and how.
+        longest: longest context there is room for; 0 when there is none.
+        model: the model as it was asked for; of a file or folder the path is what an engine takes.
+    """
+    name = model.removesuffix("/config.json") if "/" in model else setup.model.id
     engine, flags = setup.engine, setup.engine.flags
     context = min(setup.context, longest) if longest else setup.context
     words = [engine.command]
-    words.append(f"-m {setup.model.id}-{setup.weights.name}.gguf" if engine.name == "llama.cpp"
-                 else f"--model-path {setup.model.id}" if engine.name == "sglang"
-                 else setup.model.id)  # fmt: skip
+    words.append(f"-m {quote(f'{name}-{setup.weights.name}.gguf')}" if engine.name == "llama.cpp"
+                 else f"--model-path {quote(name)}" if engine.name == "sglang"
+                 else quote(name))  # fmt: skip
     if engine.name == "llama.cpp":
         context *= setup.concurrency
         words.append("--n-gpu-layers 999")

@@ -162,7 +162,7 @@ def _after_plan(document: Json) -> NextCommand | None:
     best, inputs = document["plans"][0], document["inputs"]
     return NextCommand(
         words.command(
-            f"chipwise estimate train {inputs.get('model', 'MODEL')} --on {best['system']}",
+            f"chipwise estimate train {words.asked(inputs)} --on {best['system']}",
             best["layout"],
             f"--global-batch {best['layout']['global_batch']}",
         )
@@ -337,7 +337,7 @@ def remedies_table(remedies: list[Json]) -> Table:
 
 def _after_fit(document: Json) -> NextCommand:
     subject, change = document["subject"], document["one_change"]
-    where = f"{subject['model']} --on {subject['system']}"
+    where = f"{words.asked(document['inputs'])} --on {subject['system']}"
     if change and change["flags"]:
         return NextCommand(
             words.command(f"chipwise fit {where}", document["layout"], change["flags"])
@@ -348,7 +348,7 @@ def _after_fit(document: Json) -> NextCommand:
 def estimate_page(document: Json) -> Page:
     """How fast, how well used, where the time goes, and the memory bill."""
     table = _performance(document)
-    subject = document["subject"]
+    system = document["subject"]["system"]
     parts = Table(
         _("Where the step's time goes"),
         (
@@ -381,8 +381,9 @@ def estimate_page(document: Json) -> Page:
         words.assumptions(document),
         NextCommand(
             words.command(
-                f"chipwise explain step_time {subject['model']} --on {subject['system']}",
+                f"chipwise explain step_time {words.asked(document['inputs'])} --on {system}",
                 document["layout"],
+                f"--global-batch {document['layout']['global_batch']}",
             )
         ),
     )

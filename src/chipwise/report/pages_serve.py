@@ -88,7 +88,8 @@ def _next(document: Json) -> NextCommand:
     flags = [f"--{name.replace('_', '-')} {value}" for name, value in asked.items()
               if name != changed]  # fmt: skip
     flags.append(change["flags"])
-    return NextCommand(f"chipwise fit {subject['model']} --task serve {' '.join(flags)}")
+    model = words.asked(document["inputs"])
+    return NextCommand(f"chipwise fit {model} --task serve {' '.join(flags)}")
 
 
 def _memory_line(document: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from chipwise.i18n import _
@@ -207,6 +208,29 @@ def command(words: str, split: Json, *changes: str) -> str:
         if name:
             flags[name] = value
     return " ".join([words, *(f"--{name} {value}".strip() for name, value in flags.items())])
+
+
+def asked(inputs: Json) -> str:
+    """Model and further choices as they were asked for, as words of a command line."""
+    words = [quote(str(inputs.get("model", "MODEL")))]
+    words += [
+        f"--{name.replace('_', '-')} {quote(str(inputs[name]))}"
+        for name in _REPEATED
+        if inputs.get(name) is not None
+    ]
+    return " ".join([*words, *(f"--set {quote(f'{k}={v}')}" for k, v in _set(inputs))])
+
+
+_REPEATED = (
+    *("rank", "targets", "base_dtype", "grad_dtype", "chunked_loss"),
+    *("headroom", "catalogue"),
+)
+"""What changes an answer and stands in no layout."""
+
+
+def _set(inputs: Json) -> Iterable[tuple[str, str]]:
+    given = inputs.get("set")
+    return given.items() if isinstance(given, Mapping) else ()
 
 
 def _layout_flags(split: Json) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,3 +186,17 @@ def test_a_page_that_does_not_fit_ends_with_the_question_that_does() -> None:
     assert "--max-num-batched-tokens 2048" in command
     assert "--max-num-batched-tokens 29000" not in command
     assert "--context 29000" in command
+
+
+def test_the_engine_is_given_the_folder_of_a_model_and_nothing_to_run(tmp_path: Path) -> None:
+    config = {
+        **{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2},
+        **{"num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256},
+        **{"max_position_embeddings": 4096, "tie_word_embeddings": False},
+    }
+    folder = tmp_path / "a; touch b"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    for asked in (folder, folder / "config.json"):
+        command = serve(str(asked), "h100-sxm").engine_command
+        assert shlex.split(command)[:3] == ["vllm", "serve", str(folder)]

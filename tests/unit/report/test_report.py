@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from html.parser import HTMLParser
 from typing import Any
 
@@ -281,3 +282,15 @@ def test_rich_markup_in_names_is_text() -> None:
     assert "[red]x[/red]" in shown(
         made.plan_document(made.plan(bound_by="[red]x[/red]")), width=250
     )
+
+
+def test_a_command_to_copy_names_the_model_as_asked_and_runs_nothing_else() -> None:
+    document = made.fit_document().model_copy(
+        update={"inputs": {"model": "models/a; rm -rf x", "rank": 64, "set": {"mfu": "0.4 1"}}}
+    )
+    text = shown(document, width=400)
+    (line,) = [line for line in text.splitlines() if line.startswith("Next: ")]
+    words = shlex.split(line.removeprefix("Next: "))
+    assert "models/a; rm -rf x" in words
+    assert words[words.index("--rank") + 1] == "64"
+    assert words[words.index("--set") + 1] == "mfu=0.4 1"
