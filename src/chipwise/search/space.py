@@ -130,8 +130,6 @@ def frameworks_for(job: TrainingJob) -> tuple[Framework, ...]:
 
 def trainers(accelerator: Accelerator) -> tuple[Framework, ...]:
     """The stacks that train on an accelerator; empty where none is known."""
-    if "inferentia" in accelerator.id:
-        return ()
     for software in accelerator.software:
         if software in _STACKS:
             return _STACKS[software]
