@@ -18,7 +18,7 @@ from chipwise.app.observing import (
     site_words,
     unstated_words,
 )
-from chipwise.app.requests import flag_of
+from chipwise.app.refusals import flag_of
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.job import TrainingJob

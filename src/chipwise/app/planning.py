@@ -65,21 +65,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     jobs = [job_on(cluster, request) for cluster in clusters]
     sites = sites_of(jobs, request.observed, overrides)
     jobs = _with_batch([_with_sequence(job) for job in jobs])
-    searched: list[_Searched] = []
-    no_fit: list[NoFit] = []
-    errors: list[UsageError] = []
-    for job in jobs:
-        try:
-            one = _search(job, request, overrides, sites)
-        except UsageError as error:
-            errors += [error] if _is_mistake(error) else []
-            no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
-            continue
-        searched.append(_Searched(job, one))
-        if not one.best:
-            no_fit.append(_no_fit(job, one, _limit(request, job, sites), request, overrides))
-    if errors and len(errors) == len(jobs):
-        raise errors[0]
+    searched, no_fit = _searched(jobs, request, overrides, sites)
     chosen = _chosen(searched, request, sites)
     points = [_evaluated(one, overrides, sites) for one in chosen]
     plans = _ranked([_plan(point, request, sites) for point in points], request)
@@ -144,6 +130,35 @@ def _with_batch(jobs: list[TrainingJob]) -> list[TrainingJob]:
         job.model_copy(update={"workload": job.workload.model_copy(update={"global_batch": batch})})
         for job in jobs
     ]
+
+
+def _searched(
+    jobs: list[TrainingJob],
+    request: PlanTrainRequest,
+    overrides: Mapping[str, float],
+    sites: Mapping[str, Site],
+) -> tuple[list[_Searched], list[NoFit]]:
+    """What was found on each system, and the systems that offer nothing with the reason.
+
+    Raises:
+        UsageError: the question is wrong on every system.
+    """
+    searched: list[_Searched] = []
+    no_fit: list[NoFit] = []
+    errors: list[UsageError] = []
+    for job in jobs:
+        try:
+            one = _search(job, request, overrides, sites)
+        except UsageError as error:
+            errors += [error] if _is_mistake(error) else []
+            no_fit.append(NoFit(system=job.cluster.name, reason=error.message))
+            continue
+        searched.append(_Searched(job, one))
+        if not one.best:
+            no_fit.append(_no_fit(job, one, _limit(request, job, sites), request, overrides))
+    if errors and len(errors) == len(jobs):
+        raise errors[0]
+    return searched, no_fit
 
 
 def _up(least: int, step: int) -> int:

@@ -7,14 +7,26 @@ numbers may be text with units (``"2B"``, ``"14d"``, ``"10%"``), lists may be te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import isfinite, nan
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
-from chipwise.errors import UnitError, UsageError, nearest_names
+from chipwise.app.fields import (
+    Duration,
+    Fold,
+    Observed,
+    Positive,
+    Rate,
+    Share,
+    Systems,
+    Tokens,
+    Whole,
+    overrides,
+    words,
+)
+from chipwise.app.refusals import flag_of, usage_error
 from chipwise.i18n import _
 from chipwise.spec.job import (
     AttentionKernel,
@@ -39,125 +51,6 @@ ChunkedLoss = Literal["no", "yes", "fused"]
 EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp"]
 KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
 Objective = Literal["time", "device-hours"]
-
-LARGEST_COUNT = 10**9
-"""Beyond any sequence, batch or count of devices there is."""
-LARGEST_RUN = 1e18
-"""Tokens, ten thousand times the longest published run."""
-_LONGEST = 64
-DTYPE_WORDS = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "float32": "fp32",
-    "float": "fp32",
-    "float8": "fp8",
-}
-
-
-def _number_in(unit: str) -> Callable[[Any], Any]:
-    """A validator that reads text with a unit as a float in that SI unit."""
-
-    def read(value: Any) -> Any:
-        from chipwise.units import parse
-
-        if not isinstance(value, str):
-            return value
-        try:
-            return parse(value, unit)
-        except UnitError as error:
-            raise PydanticCustomError(
-                "unit", "{reason}", {"reason": error.message, "code": error.code}
-            ) from None
-
-    return read
-
-
-def _whole(value: Any) -> Any:
-    """Counts may be written ``4k`` or ``2e3``; what is no whole number stays as it is."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("int_type", "a count is no yes or no")
-    number = _number_in("1")(value)
-    return int(number) if isinstance(number, float) and number.is_integer() else number
-
-
-def _share(value: Any) -> Any:
-    """``10%`` is 0.1; a plain number is the share itself."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    percent = text.endswith("%")
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = nan
-    if not isfinite(number):
-        reason = _("'{text}' is no share; write it like 10% or 0.1").format(text=text[:_LONGEST])
-        raise PydanticCustomError("not-a-number", "{reason}", {"reason": reason})
-    return number / 100 if percent else number
-
-
-def _systems(value: Any) -> Any:
-    """Several texts are one list with commas."""
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return ",".join(value)
-    return value
-
-
-def _words(value: Any) -> Any:
-    """Text with commas is a list; a list's items may have commas too."""
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(word.strip() for item in value for word in item.split(",") if word.strip())
-    return value
-
-
-def _overrides(value: Any) -> Any:
-    """``["step_time=1.2s"]`` as a mapping; a mapping stays, its values become text."""
-    if isinstance(value, str):
-        value = value.split(",")
-    if isinstance(value, (list, tuple)):
-        pairs = [str(item).partition("=") for item in value]
-        broken = [name for name, equals, text in pairs if not (name.strip() and text.strip())]
-        if broken:
-            raise PydanticCustomError(
-                "override", "{reason}", {"reason": _("write QUANTITY=VALUE"), "text": broken[0]}
-            )
-        return {name.strip(): text.strip() for name, equals, text in pairs}
-    if isinstance(value, Mapping):
-        return {str(name): str(number) for name, number in value.items()}
-    return value
-
-
-def _texts(value: Any) -> Any:
-    """One text or several, as a tuple; commas stay, since values and file names have them."""
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, (list, tuple)):
-        return tuple(str(item) for item in value)
-    if isinstance(value, Mapping):
-        return tuple(f"{name}={number}" for name, number in value.items())
-    return value
-
-
-def _folded(value: Any) -> Any:
-    """Choices are compared in lower case; common long names of number formats are known."""
-    if not isinstance(value, str):
-        return value
-    word = value.strip().lower().removeprefix("torch.")
-    return DTYPE_WORDS.get(word, word)
-
-
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=LARGEST_COUNT)]
-Tokens = Annotated[float, BeforeValidator(_number_in("1")), Field(gt=0, le=LARGEST_RUN)]
-Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
-Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
-Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(ge=1, allow_inf_nan=False)]
-Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Systems = Annotated[str, BeforeValidator(_systems)]
-Fold = BeforeValidator(_folded)
 
 
 class Request(Frozen):
@@ -199,13 +92,13 @@ class JobRequest(Request):
     optimizer: Annotated[Optimizer, Fold] | None = None
     grad_dtype: Annotated[Literal["bf16", "fp16", "fp32"], Fold] | None = None
     master_weights: bool | None = None
-    offload: Annotated[tuple[Offload, ...], BeforeValidator(_words)] = ()
+    offload: Annotated[tuple[Offload, ...], BeforeValidator(words)] = ()
     chunked_loss: Annotated[ChunkedLoss, Fold] | None = None
     compile: bool | None = None
     headroom: Share | None = None
     """Share of device memory that must stay free."""
 
-    set: Annotated[Mapping[str, str], BeforeValidator(_overrides)] = Field(default_factory=dict)
+    set: Annotated[Mapping[str, str], BeforeValidator(overrides)] = Field(default_factory=dict)
     """Measured values that replace computed quantities, with their units, as text."""
 
     @property
@@ -462,89 +355,4 @@ def parse_request(kind: type[R], values: Mapping[str, Any]) -> R:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise _usage_error(kind, error.errors(include_url=False)) from None
-
-
-def _usage_error(kind: type[Request], problems: list[ErrorDetails]) -> UsageError:
-    first = problems[0]
-    field = str(first["loc"][0]) if first["loc"] else ""
-    code, text = _described(kind, field, first)
-    return UsageError(code, text, field=field, value=_plain(first["input"]))
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, (str, int, float, bool, list)) else None
-
-
-def flag_of(field: str) -> str:
-    """The flag or argument that carries a field, as a person writes it."""
-    if field in ("model", "quantity", "file", "id"):
-        return field.upper()
-    return f"--{field.replace('_', '-')}"
-
-
-def _described(kind: type[Request], field: str, problem: ErrorDetails) -> tuple[str, str]:
-    flag, given = flag_of(field), problem["input"]
-    match problem["type"]:
-        case "missing" if field:
-            return "missing-value", _("{flag} is missing").format(flag=flag)
-        case "extra_forbidden":
-            near = nearest_names(field, kind.model_fields, 1)
-            hint = _("; did you mean '{name}'?").format(name=near[0]) if near else ""
-            return "unknown-field", _("unknown field '{field}'{hint}").format(
-                field=field, hint=hint
-            )
-        case "literal_error":
-            known = choices_of(kind, field)
-            near = nearest_names(str(given), known, 1)
-            hint = _("; did you mean '{name}'?").format(name=near[0]) if near else ""
-            return "unknown-choice", _("{flag} '{given}' is not one of {known}{hint}").format(
-                flag=flag, given=given, known=", ".join(known), hint=hint
-            )
-        case "int_type" | "int_parsing" | "int_from_float":
-            return "not-a-whole-number", _("{flag} '{given}' is not a whole number").format(
-                flag=flag, given=given
-            )
-        case "greater_than_equal" | "greater_than" | "less_than" | "less_than_equal":
-            return "out-of-range", _("{flag} {given} is out of range: {rule}").format(
-                flag=flag, given=given, rule=_bounds(problem)
-            )
-        case "bool_parsing" | "bool_type":
-            return "not-yes-or-no", _("{flag} '{given}' is neither yes nor no").format(
-                flag=flag, given=given
-            )
-    context = problem.get("ctx", {})
-    plain = _("'{given}' is nothing that can be meant here").format(given=str(given)[:_LONGEST])
-    reason = str(context.get("reason", plain))
-    own_code = problem["type"] if "reason" in context else "invalid-value"
-    code = str(context.get("code", own_code))
-    return code, f"{flag}: {reason}" if field else reason
-
-
-def _bounds(problem: ErrorDetails) -> str:
-    context = problem.get("ctx", {})
-    for key, sign in (("ge", "≥"), ("gt", ">"), ("lt", "<"), ("le", "≤")):
-        if key in context:
-            return _("must be {sign} {limit}").format(sign=sign, limit=context[key])
-    return problem["msg"]
-
-
-def choices_of(kind: type[Request], field: str) -> tuple[str, ...]:
-    """The words a field allows, read from its type; empty for numbers and free text."""
-    annotation: Any = kind.model_fields[field].annotation
-    schema = TypeAdapter(annotation).json_schema()
-    found: list[str] = []
-
-    def collect(part: Any) -> None:
-        if isinstance(part, Mapping):
-            found.extend(str(word) for word in part.get("enum", ()))
-            if "const" in part:
-                found.append(str(part["const"]))
-            for inner in part.values():
-                collect(inner)
-        elif isinstance(part, list):
-            for inner in part:
-                collect(inner)
-
-    collect(schema)
-    return tuple(dict.fromkeys(found))
+        raise usage_error(kind, error.errors(include_url=False)) from None

@@ -8,20 +8,17 @@ from typing import Literal, cast
 from chipwise.app.documents import (
     Assumption,
     Observed,
-    PredictedRow,
     SkippedRow,
     ValidateConstant,
     ValidateDocument,
-    ValidateSummary,
-    Verdict,
 )
 from chipwise.app.observing import shift_words
 from chipwise.app.requests import ValidateRequest
+from chipwise.app.validated import predicted_row, summaries
 from chipwise.catalogue.load import use_catalogue
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.validation.report import BUNDLED, Report, validate_training
-from chipwise.validation.score import Scored
 from chipwise.validation.table import read_rows
 
 
@@ -57,7 +54,7 @@ def validate(request: ValidateRequest) -> ValidateDocument:
 
 
 def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
-    rows = [_row(row) for row in report.rows]
+    rows = [predicted_row(row) for row in report.rows]
     skipped = [SkippedRow(id=row.id, skipped=row.reason) for row in report.skipped]
     return ValidateDocument(
         inputs=request.model_dump(exclude_none=True),
@@ -66,10 +63,7 @@ def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
         n_rows=report.num_rows,
         n_predicted=len(rows),
         n_skipped=len(skipped),
-        summary=tuple(
-            ValidateSummary(**{name: getattr(one, name) for name in ValidateSummary.model_fields})
-            for one in report.summary
-        ),
+        summary=summaries(report.summary),
         constants=tuple(
             ValidateConstant(
                 name=constant.label,
@@ -83,28 +77,6 @@ def _document(request: ValidateRequest, report: Report) -> ValidateDocument:
         ),
         rows=(*rows, *skipped),
         observed=_observed(report),
-    )
-
-
-def _row(row: Scored) -> PredictedRow:
-    verdict = cast(Verdict, row.verdict)
-    if row.metric == "oom":
-        return PredictedRow(
-            id=row.id,
-            metric=row.metric,
-            predicted=row.verdict,
-            measured="does not fit",
-            verdict=verdict,
-        )
-    return PredictedRow(
-        id=row.id,
-        metric=row.metric,
-        predicted=row.predicted,
-        low=row.low,
-        high=row.high,
-        measured=row.measured,
-        error=row.error,
-        verdict=verdict,
     )
 
 

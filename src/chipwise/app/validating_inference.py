@@ -7,17 +7,15 @@ from pathlib import Path
 
 from chipwise.app.documents import (
     Assumption,
-    PredictedRow,
     SkippedRow,
     ValidateDocument,
-    ValidateSummary,
 )
 from chipwise.app.requests import ValidateRequest
-from chipwise.errors import UsageError
+from chipwise.app.validated import predicted_row, summaries
 from chipwise.i18n import _
 from chipwise.validation.inference_memory import MemoryPrediction, predict
 from chipwise.validation.score import Scored, summarise
-from chipwise.validation.table import Table, read_rows
+from chipwise.validation.table import Table, read_rows, rows_of
 
 
 def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument:
@@ -28,15 +26,7 @@ def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument
         UsageError: the source does not occur.
     """
     every, _kind = read_rows(file)
-    rows = [row for row in every if request.only_source in (None, row.get("source", ""))]
-    if request.only_source is not None and not rows:
-        known = sorted({row.get("source", "") for row in every})
-        raise UsageError(
-            "unknown-source",
-            _("no row has source '{name}'; there are {known}").format(
-                name=request.only_source, known=", ".join(known)
-            ),
-        )
+    rows = rows_of(every, request.only_source)
     found = predict(rows)
     pairs = [
         (row, one)
@@ -61,11 +51,8 @@ def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument
         n_rows=len(rows),
         n_predicted=len(scored),
         n_skipped=len(skipped),
-        summary=tuple(
-            ValidateSummary(**{name: getattr(one, name) for name in ValidateSummary.model_fields})
-            for one in summarise(scored)
-        ),
-        rows=(*map(_row, scored), *skipped),
+        summary=summaries(summarise(scored)),
+        rows=(*map(predicted_row, scored), *skipped),
     )
 
 
@@ -83,19 +70,6 @@ def _scored(
         high=one.high,
         measured=measured,
         verdict="fits" if one.fits else "does not fit",
-    )
-
-
-def _row(row: Scored) -> PredictedRow:
-    return PredictedRow(
-        id=row.id,
-        metric=row.metric,
-        predicted=row.predicted,
-        low=row.low,
-        high=row.high,
-        measured=row.measured,
-        error=row.error,
-        verdict="fits" if row.verdict == "fits" else "does not fit",
     )
 
 

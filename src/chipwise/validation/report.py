@@ -13,7 +13,7 @@ from chipwise.i18n import _
 from chipwise.intervals import Widths
 from chipwise.validation.observed import Shift, learn_shift
 from chipwise.validation.score import Scored, Summary, summarise
-from chipwise.validation.table import SkippedRow, Table, read_rows, training_table
+from chipwise.validation.table import SkippedRow, Table, read_rows, rows_of, training_table
 from chipwise.validation.training import (
     Predicted,
     observations,
@@ -64,15 +64,8 @@ def validate_training(
         UsageError: the source does not occur.
     """
     raw, _kind = read_rows(file or BUNDLED / "training.csv")
+    num_rows = len(rows_of(raw, only_source))
     table = training_table(raw)
-    known = sorted({row.get("source", "") for row in raw})
-    if only_source is not None and only_source not in known:
-        raise UsageError(
-            "unknown-source",
-            _("no row has source '{name}'; there are {known}").format(
-                name=only_source, known=", ".join(known)
-            ),
-        )
     if leave_one_source_out:
         predicted, learnt = predict_left_out(table, only_source)
         widths = {"*": shipped_widths()} | {name: _known(one) for name, one in learnt.items()}
@@ -83,7 +76,7 @@ def validate_training(
     kept = [row for row in rows if only_source in (None, row.source)]
     return Report(
         kind="training",
-        num_rows=sum(only_source in (None, row.get("source", "")) for row in raw),
+        num_rows=num_rows,
         rows=tuple(kept),
         skipped=tuple(row for row in table.skipped if only_source in (None, row.source)),
         summary=tuple(summarise(kept)),

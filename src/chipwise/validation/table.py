@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.defaults import Resolved, resolve
-from chipwise.errors import ChipwiseError, DataFileError
+from chipwise.errors import ChipwiseError, DataFileError, UsageError
 from chipwise.i18n import _
 from chipwise.validation.rows import SkippedRowError, training_job
 
 Row = Mapping[str, str]
+R = TypeVar("R", bound=Row)
 SPEED = ("tokens_per_s_per_device", "step_time_s", "mfu", "hfu", "model_tflops_per_device")
 MEMORY_METRICS = ("peak_memory_gb", "oom")
 _LARGEST_FILE = 64 * 2**20
@@ -129,6 +130,24 @@ def _kind(path: Path, columns: Sequence[str]) -> str:
         ),
         path=str(path),
     )
+
+
+def rows_of(rows: Sequence[R], source: str | None) -> list[R]:
+    """The rows of one source, or all.
+
+    Raises:
+        UsageError: no row has this source.
+    """
+    found = [row for row in rows if source in (None, row.get("source", ""))]
+    if source is not None and not found:
+        known = sorted({row.get("source", "") for row in rows})
+        raise UsageError(
+            "unknown-source",
+            _("no row has source '{name}'; there are {known}").format(
+                name=source, known=", ".join(known)
+            ),
+        )
+    return found
 
 
 def training_table(rows: Sequence[Row]) -> Table:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from chipwise.app.requests import FitRequest, choices_of
+from chipwise.app.refusals import choices_of
+from chipwise.app.requests import FitRequest
 from chipwise.catalogue.engines import engines, recognise_engine
 from chipwise.catalogue.hardware import load_accelerator
 from chipwise.catalogue.sources import sources

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from chipwise.app import requests
+from chipwise.app import refusals, requests
 from chipwise.cli.commands import COMMANDS, Command
 from chipwise.cli.flags import output_flags
 
@@ -31,7 +31,7 @@ def test_flags_and_arguments_are_exactly_the_fields_of_the_request(name: str) ->
 def test_choices_in_the_help_are_those_of_the_request(name: str) -> None:
     command = BY_NAME[name]
     for flag in command.flags():
-        allowed = requests.choices_of(request_of(command), flag.field)
+        allowed = refusals.choices_of(request_of(command), flag.field)
         assert flag.choices == allowed, flag.name
 
 
