@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.errors import UnknownNameError, UsageError, nearest_names
+from chipwise.explanation import Explanation
 from chipwise.i18n import _
 
 Array = float | NDArray[np.float64]
@@ -84,20 +85,6 @@ def quantity(*, unit: str, source: str, assumes: str = "", parts: bool = False) 
         return function
 
     return mark
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A value with the formula, source and explained needs that produced it."""
-
-    quantity: str
-    value: float
-    unit: str
-    formula: str
-    source: str
-    basis: str
-    meaning: str = ""
-    needs: tuple[Explanation, ...] = ()
 
 
 @dataclass(frozen=True)

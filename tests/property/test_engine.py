@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from chipwise.quantity import Array, Explanation, Model, Quantity
+from chipwise.explanation import Explanation
+from chipwise.quantity import Array, Model, Quantity
 
 INPUTS = ("a", "b", "c")
 

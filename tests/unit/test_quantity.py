@@ -15,7 +15,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from chipwise.errors import UnknownNameError, UsageError
-from chipwise.quantity import Array, Columns, Explanation, Given, Model, Quantity, quantity
+from chipwise.explanation import Explanation
+from chipwise.quantity import Array, Columns, Given, Model, Quantity, quantity
 
 INPUTS = {
     "flop": Given("FLOP", "work of one step", "kaplan2020", "assumed"),

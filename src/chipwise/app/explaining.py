@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.documents import ExplainDocument, Explained, QuantitiesDocument, QuantityEntry
@@ -18,6 +17,7 @@ from chipwise.catalogue.derive import explain_bandwidth, explain_peak
 from chipwise.catalogue.hardware import accelerator_provenance, system_provenance
 from chipwise.defaults import PEAK_OF
 from chipwise.errors import UnknownNameError, UsageError
+from chipwise.explanation import Explanation
 from chipwise.i18n import _
 from chipwise.physics import MODEL
 from chipwise.physics.inputs import INPUTS
@@ -48,27 +48,6 @@ _OF_DEVICE = {
 _OF_SYSTEM = {"network_bandwidth": "network_bandwidth", "link_bandwidth": "intra_bandwidth"}
 """Fields of a system's file and the input column that each becomes."""
 _BENCHMARKED = "matmul_fraction_16bit"
-
-
-class _Tree(Protocol):
-    """What explanations of quantities and of devices have in common."""
-
-    @property
-    def quantity(self) -> str: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def formula(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def basis(self) -> str: ...
-    @property
-    def meaning(self) -> str: ...
-    @property
-    def needs(self) -> tuple[_Tree, ...]: ...
 
 
 def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
@@ -178,7 +157,7 @@ def _of_device(request: ExplainRequest, name: str) -> ExplainDocument:
         raise UsageError("one-system", _("explain one system at a time"), on=request.on)
     accelerator = clusters[0].accelerator
     if name == BANDWIDTH:
-        tree: _Tree = explain_bandwidth(accelerator.id)
+        tree: Explanation = explain_bandwidth(accelerator.id)
     elif name == PEAK:
         peaks = accelerator.peak_flops
         tree = explain_peak(
@@ -200,7 +179,7 @@ def _of_device(request: ExplainRequest, name: str) -> ExplainDocument:
 _FIRST = ("bf16", "fp16")
 
 
-def _explained(tree: _Tree) -> Explained:
+def _explained(tree: Explanation) -> Explained:
     return Explained(
         quantity=tree.quantity,
         value=tree.value,

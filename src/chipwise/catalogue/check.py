@@ -10,7 +10,6 @@ from typing import Literal
 
 from chipwise.catalogue.derive import (
     TOLERANCE,
-    Derived,
     derived_bandwidth,
     derived_peak,
     differences,
@@ -30,6 +29,7 @@ from chipwise.catalogue.hardware import (
 from chipwise.catalogue.load import entry_path, folders, read_toml
 from chipwise.catalogue.sources import Sourced, number, sources
 from chipwise.errors import ChipwiseError
+from chipwise.explanation import Explanation
 from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator
 from chipwise.units import show
@@ -174,7 +174,7 @@ def _derivations(path: Path, name: str, device: Accelerator) -> Iterator[Finding
 
 
 def _agreement(
-    path: Path, key: str, stated: float, derived: Derived, explained: str | None
+    path: Path, key: str, stated: float, derived: Explanation, explained: str | None
 ) -> Iterator[Finding]:
     differs = abs(derived.value / stated - 1) > TOLERANCE
     if differs and not explained:

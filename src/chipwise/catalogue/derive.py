@@ -8,33 +8,19 @@ values do; these trees explain them, and the catalogue check compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from chipwise.catalogue.hardware import accelerator_file, accelerator_provenance, load_accelerator
 from chipwise.catalogue.sources import Sourced, number
 from chipwise.errors import UnknownNameError
+from chipwise.explanation import Explanation
 from chipwise.i18n import _
 
 TOLERANCE = 0.02
 """Share by which a derived value may differ from the stated one without being explained."""
 
 
-@dataclass(frozen=True)
-class Derived:
-    """A value with formula, source and the values it needs: the shape of an explanation."""
-
-    quantity: str
-    value: float
-    unit: str
-    formula: str
-    source: str
-    basis: str
-    meaning: str = ""
-    needs: tuple[Derived, ...] = ()
-
-
-def explain_peak(accelerator: str, dtype: str) -> Derived:
+def explain_peak(accelerator: str, dtype: str) -> Explanation:
     """The stated dense peak of a dtype, with its derivation where the parts are known.
 
     Args:
@@ -56,7 +42,7 @@ def explain_peak(accelerator: str, dtype: str) -> Derived:
     return _stated(accelerator, f"peak_flops_{dtype}", peaks[dtype], "FLOP/s", stated, derived)
 
 
-def explain_bandwidth(accelerator: str) -> Derived:
+def explain_bandwidth(accelerator: str) -> Explanation:
     """The stated memory bandwidth, with bus width × data rate where they are known."""
     stated = accelerator_provenance(accelerator)["bandwidth"]
     value = load_accelerator(accelerator).peak_bandwidth
@@ -65,12 +51,17 @@ def explain_bandwidth(accelerator: str) -> Derived:
 
 
 def _stated(
-    accelerator: str, name: str, value: float, unit: str, stated: Sourced, derived: Derived | None
-) -> Derived:
+    accelerator: str,
+    name: str,
+    value: float,
+    unit: str,
+    stated: Sourced,
+    derived: Explanation | None,
+) -> Explanation:
     key = name.removeprefix("peak_flops_").removeprefix("peak_")
     meaning = "; ".join(filter(None, (stated.note, differences(accelerator).get(key, ""))))
     needs = (derived,) if derived else ()
-    return Derived(name, value, unit, "", stated.source, stated.basis, meaning, needs)
+    return Explanation(name, value, unit, "", stated.source, stated.basis, meaning, needs)
 
 
 def differences(accelerator: str) -> Mapping[str, str]:
@@ -80,7 +71,7 @@ def differences(accelerator: str) -> Mapping[str, str]:
     return stated
 
 
-def derived_peak(accelerator: str, dtype: str) -> Derived | None:
+def derived_peak(accelerator: str, dtype: str) -> Explanation | None:
     """The peak that follows from the parts; None where they are not published."""
     parts = _Parts(accelerator)
     if rate := parts.get(f"rate.{dtype}", "1", "rate", _("against one pass of the arrays")):
@@ -105,7 +96,7 @@ def derived_peak(accelerator: str, dtype: str) -> Derived | None:
     )
 
 
-def derived_bandwidth(accelerator: str) -> Derived | None:
+def derived_bandwidth(accelerator: str) -> Explanation | None:
     """Bus width × data rate; None where they are not published."""
     parts = _Parts(accelerator)
     bus = parts.get("memory_bus", "1", "memory_bus_bits")
@@ -126,27 +117,27 @@ class _Parts:
     def __contains__(self, key: str) -> bool:
         return f"derivation.{key}" in self.values
 
-    def get(self, key: str, unit: str, name: str, meaning: str = "") -> Derived | None:
+    def get(self, key: str, unit: str, name: str, meaning: str = "") -> Explanation | None:
         """The leaf for a field, or None where the file does not state it."""
         stated = self.values.get(f"derivation.{key}")
         if stated is None:
             return None
         value = number(self.path, f"derivation.{key}", stated, unit)
         meaning = "; ".join(filter(None, (meaning, stated.note)))
-        return Derived(name, value, unit, "", stated.source, stated.basis, meaning)
+        return Explanation(name, value, unit, "", stated.source, stated.basis, meaning)
 
-    def clock(self, dtype: str) -> Derived | None:
+    def clock(self, dtype: str) -> Explanation | None:
         """The clock the dtype's figure uses: its own where stated, else the common one."""
         return self.get(f"{dtype}_clock", "Hz", "clock") or self.get("clock", "Hz", "clock")
 
 
 def _product(
-    name: str, unit: str, formula: str, needs: tuple[Derived | None, ...], factor: float = 1.0
-) -> Derived | None:
+    name: str, unit: str, formula: str, needs: tuple[Explanation | None, ...], factor: float = 1.0
+) -> Explanation | None:
     known = tuple(need for need in needs if need is not None)
     if len(known) < len(needs):
         return None
     value = factor
     for need in known:
         value *= need.value
-    return Derived(name, value, unit, formula, "arithmetic", "computed", "", known)
+    return Explanation(name, value, unit, formula, "arithmetic", "computed", "", known)
