@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.page import Cell, Column, NextCommand, Note, Page, Table, page
-from chipwise.report.pages import memory_bill, one_change, remedies_table
+from chipwise.report.page import Cell, Column, NextCommand, Note, Page, Table
+from chipwise.report.pages_memory import bill_page
 from chipwise.report.words import Json
 from chipwise.units import show
 
 
 def serve_fit_page(document: Json) -> Page:
     """Verdict, what the cache holds, the memory bill, the one change, the engine's flags."""
-    bill = memory_bill(document["memory"])
-    blocks = (
-        Note(_verdict_line(document), words.VERDICT_TONES.get(document["verdict"], "plain")),
-        _subject(document),
-        one_change(document),
-        _capacity(document),
-        bill,
-        Note(_memory_line(document)),
-        remedies_table(document["remedies"]),
-        words.warnings(document),
-        words.assumptions(document),
-        _next(document),
+    return bill_page(
+        document,
+        verdict=_verdict_line(document),
+        subject=_subject(document),
+        most=_capacity(document),
+        held=_memory_line(document),
+        following=_next(document),
     )
-    return page(_("Fit"), bill, blocks)
 
 
 def _verdict_line(document: Json) -> str:
