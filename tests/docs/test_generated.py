@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chipwise.app.documents import DOCUMENTS, Document
+from chipwise.app.documents import Document
+from chipwise.app.schema import DOCUMENTS
 from chipwise.cli.commands import COMMANDS
 from chipwise.cli.flags import output_flags
 from chipwise.physics import MODEL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chipwise.app import validate
-from chipwise.app.documents import PredictedRow
+from chipwise.app.documents_facts import PredictedRow
 from chipwise.app.requests import ValidateRequest
 from chipwise.validation.accuracy import MEMORY, figures, memory_verdicts, one_observed
 from chipwise.validation.report import Report, validate_training

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chipwise.app import documents, requests
+    from chipwise.app import documents, documents_facts, requests
 
 
 def _arithmetic(request: requests.JobRequest) -> AbstractContextManager[object]:
@@ -54,7 +54,7 @@ def plan_train(request: requests.PlanTrainRequest) -> documents.PlanDocument:
 
 def explain(
     request: requests.ExplainRequest,
-) -> documents.ExplainDocument | documents.QuantitiesDocument:
+) -> documents_facts.ExplainDocument | documents_facts.QuantitiesDocument:
     """The tree of quantities behind one value, or the list of quantities."""
     from chipwise.app import explaining
 
@@ -62,14 +62,14 @@ def explain(
         return explaining.explain(request)
 
 
-def validate(request: requests.ValidateRequest) -> documents.ValidateDocument:
+def validate(request: requests.ValidateRequest) -> documents_facts.ValidateDocument:
     """Predictions against measurements."""
     from chipwise.app import validating
 
     return validating.validate(request)
 
 
-def catalogue(request: requests.CatalogueRequest) -> documents.CatalogueDocument:
+def catalogue(request: requests.CatalogueRequest) -> documents_facts.CatalogueDocument:
     """List, show or check the catalogue."""
     from chipwise.app import browse
 

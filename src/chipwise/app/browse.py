@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chipwise.app.documents import CatalogueDocument, Column, Fact, Finding
+from chipwise.app.documents_facts import CatalogueDocument, Column, Fact, Finding
 from chipwise.app.requests import CatalogueRequest
 from chipwise.catalogue import hardware, models
 from chipwise.catalogue.check import check_catalogue

@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from chipwise.app.assumptions import assumptions_of
-from chipwise.app.documents import ExplainDocument, Explained, QuantitiesDocument, QuantityEntry
+from chipwise.app.documents_facts import (
+    ExplainDocument,
+    Explained,
+    QuantitiesDocument,
+    QuantityEntry,
+)
 from chipwise.app.evaluation import Evaluated, evaluate
 from chipwise.app.jobs import clusters_of, complete, stated_job
 from chipwise.app.overrides import read_overrides

@@ -11,14 +11,7 @@ from chipwise import rules
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of
-from chipwise.app.documents import (
-    Assumption,
-    NoFit,
-    ParetoPoint,
-    Plan,
-    PlanDocument,
-    SearchReport,
-)
+from chipwise.app.documents import Assumption, NoFit, ParetoPoint, Plan, PlanDocument, SearchReport
 from chipwise.app.evaluation import TIGHT, UNMOVED, Evaluated, evaluate, verdict
 from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.app.jobs import Complete, clusters_of, job_on

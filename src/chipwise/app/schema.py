@@ -7,10 +7,35 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from chipwise.app.documents import DOCUMENTS
+from chipwise.app.documents import (
+    EstimateDocument,
+    FitDocument,
+    Part,
+    PlanDocument,
+    ServeFitDocument,
+)
+from chipwise.app.documents_facts import (
+    CatalogueDocument,
+    ErrorDocument,
+    ExplainDocument,
+    QuantitiesDocument,
+    ValidateDocument,
+)
 from chipwise.app.requests import REQUESTS
 from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
+
+DOCUMENTS: tuple[type[Part], ...] = (
+    PlanDocument,
+    FitDocument,
+    ServeFitDocument,
+    EstimateDocument,
+    ExplainDocument,
+    QuantitiesDocument,
+    ValidateDocument,
+    CatalogueDocument,
+    ErrorDocument,
+)
 
 
 def json_schema(name: str | None = None) -> dict[str, Any]:

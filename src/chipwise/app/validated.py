@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from chipwise.app.documents import PredictedRow, ValidateSummary, Verdict
+from chipwise.app.documents import Verdict
+from chipwise.app.documents_facts import PredictedRow, ValidateSummary
 from chipwise.validation.score import Scored, Summary
 
 

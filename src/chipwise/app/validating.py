@@ -5,13 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal, cast
 
-from chipwise.app.documents import (
-    Assumption,
-    Observed,
-    SkippedRow,
-    ValidateConstant,
-    ValidateDocument,
-)
+from chipwise.app.documents import Assumption, Observed
+from chipwise.app.documents_facts import SkippedRow, ValidateConstant, ValidateDocument
 from chipwise.app.observing import shift_words
 from chipwise.app.requests import ValidateRequest
 from chipwise.app.validated import predicted_row, summaries

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from chipwise.app.documents import (
-    Assumption,
-    SkippedRow,
-    ValidateDocument,
-)
+from chipwise.app.documents import Assumption
+from chipwise.app.documents_facts import SkippedRow, ValidateDocument
 from chipwise.app.requests import ValidateRequest
 from chipwise.app.validated import predicted_row, summaries
 from chipwise.i18n import _

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from chipwise.app.browse import catalogue
-from chipwise.app.documents import CatalogueDocument, Fact
+from chipwise.app.documents_facts import CatalogueDocument, Fact
 from chipwise.app.requests import CatalogueRequest, parse_request
 from chipwise.errors import UnknownNameError, UsageError
 from chipwise.report import render

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, explain
-from chipwise.app.documents import ExplainDocument, Explained, QuantitiesDocument
+from chipwise.app.documents_facts import ExplainDocument, Explained, QuantitiesDocument
 from chipwise.app.requests import EstimateTrainRequest, ExplainRequest
 from chipwise.errors import UnknownNameError, UsageError
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, explain, plan_train
-from chipwise.app.documents import EstimateDocument, ExplainDocument, Plan, PlanDocument
+from chipwise.app.documents import EstimateDocument, Plan, PlanDocument
+from chipwise.app.documents_facts import ExplainDocument
 from chipwise.app.requests import EstimateTrainRequest, ExplainRequest, PlanTrainRequest
 from chipwise.errors import LayoutError, UsageError
 from chipwise.units import show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chipwise.app import documents as d
+from chipwise.app import documents_facts as facts
 
 
 def span(likely: float) -> d.Range:
@@ -121,56 +122,58 @@ def estimate_document(verdict: str = "fits") -> d.EstimateDocument:
     )
 
 
-def explain_document() -> d.ExplainDocument:
-    rate = d.Explained(quantity="rate", value=4e14, unit="FLOP/s", basis="datasheet", source="nv")
-    work = d.Explained(
+def explain_document() -> facts.ExplainDocument:
+    rate = facts.Explained(
+        quantity="rate", value=4e14, unit="FLOP/s", basis="datasheet", source="nv"
+    )
+    work = facts.Explained(
         quantity="work", value=8e14, unit="FLOP", formula="6 · n · d", basis="computed",
         needs=(rate,),
     )  # fmt: skip
     again = work.model_copy()
-    return d.ExplainDocument(
+    return facts.ExplainDocument(
         quantity="step_time", value=2.0, unit="s", formula="work / rate", basis="computed",
         source="arithmetic", needs=(work, rate, again),
     )  # fmt: skip
 
 
-def validate_document() -> d.ValidateDocument:
-    return d.ValidateDocument(
+def validate_document() -> facts.ValidateDocument:
+    return facts.ValidateDocument(
         kind="training",
         n_rows=3,
         n_predicted=2,
         n_skipped=1,
         summary=(
-            d.ValidateSummary(group="all", metric="peak_memory_gb", n=2, median_error=0.1,
+            facts.ValidateSummary(group="all", metric="peak_memory_gb", n=2, median_error=0.1,
                               p90_error=0.2, median_signed=-0.05, within_20pct=0.5,
                               interval80_coverage=1.0),
         ),
-        constants=(d.ValidateConstant(name="context_bytes", value=2**30, unit="B",
+        constants=(facts.ValidateConstant(name="context_bytes", value=2**30, unit="B",
                                       fitted_to="peak_memory_gb"),),
         rows=(
-            d.PredictedRow(id="a", metric="peak_memory_gb", predicted=10.0, low=9.0, high=11.0,
+            facts.PredictedRow(id="a", metric="peak_memory_gb", predicted=10.0, low=9.0, high=11.0,
                            measured=10.5, error=0.05, verdict="fits"),
-            d.PredictedRow(id="b", metric="oom", predicted="does not fit", measured="oom"),
-            d.SkippedRow(id="c", skipped="no batch size"),
+            facts.PredictedRow(id="b", metric="oom", predicted="does not fit", measured="oom"),
+            facts.SkippedRow(id="c", skipped="no batch size"),
         ),
     )  # fmt: skip
 
 
-def listing_document() -> d.CatalogueDocument:
-    return d.CatalogueDocument(
+def listing_document() -> facts.CatalogueDocument:
+    return facts.CatalogueDocument(
         command="catalogue accelerators",
         kind="accelerators",
         columns=(
-            d.Column(name="id", title="id"),
-            d.Column(name="memory_bytes", title="memory", unit="B"),
+            facts.Column(name="id", title="id"),
+            facts.Column(name="memory_bytes", title="memory", unit="B"),
         ),
         rows=({"id": "h100-sxm", "memory_bytes": 80 * 2**30}, {"id": "x", "memory_bytes": None}),
     )
 
 
-def check_document(severity: str | None) -> d.CatalogueDocument:
+def check_document(severity: str | None) -> facts.CatalogueDocument:
     finding = {"severity": severity, "file": "h100.toml", "where": "peak", "message": "no source"}
-    return d.CatalogueDocument.model_validate(
+    return facts.CatalogueDocument.model_validate(
         {
             "command": "catalogue check",
             "kind": "check",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chipwise.app import validate
-from chipwise.app.documents import PredictedRow, SkippedRow, ValidateDocument
+from chipwise.app.documents_facts import PredictedRow, SkippedRow, ValidateDocument
 from chipwise.app.requests import ValidateRequest
 
 ROW = {
