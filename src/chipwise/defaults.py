@@ -111,10 +111,9 @@ def default_precision(accelerator: Accelerator, framework: Framework) -> Dtype:
     NVIDIA's tuned recipes use 8 bit on Hopper and 4 bit on Blackwell; others use bf16, and fp16
     where the device has no bf16.
     """
-    if framework == "megatron-core" and accelerator.family == "nvidia-hopper":
-        return "fp8"
-    if framework == "megatron-core" and accelerator.family == "nvidia-blackwell":
-        return "nvfp4"
+    tuned = stacks()[framework].precision.get(accelerator.family)
+    if tuned:
+        return tuned
     return "bf16" if "bf16" in accelerator.peak_flops else "fp16"
 
 

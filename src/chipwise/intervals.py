@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chipwise.catalogue.frameworks import stacks
 from chipwise.spec.job import Strategy, TrainingJob
 
 Vector = NDArray[np.float64]
@@ -56,7 +57,8 @@ def time_risk(job: TrainingJob, stated: Strategy, memory_share: float = 0.0) -> 
         risk *= 1.2
     if stated.tp is None and stated.pp is None and job.cluster.num_devices > 1:
         risk *= 1.2
-    if stated.framework == "nanotron" and (stated.pp or 1) > 1:
+    stack = stacks()[stated.framework] if stated.framework else None
+    if stack and stack.host_driven_pipeline and (stated.pp or 1) > 1:
         risk *= 2.0
     return risk * (1.3 if memory_share > ALMOST_FULL else 1.0)
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
-from chipwise.spec.job import Framework
+from chipwise.spec.job import Dtype, Framework
 from chipwise.spec.model import Frozen, Size
 
 _FILE = Path(__file__).parent / "data" / "frameworks.toml"
@@ -33,6 +33,7 @@ class Stack(Frozen):
     interleaves: bool
     balances_head: bool
     splits_hand_over: bool
+    host_driven_pipeline: bool
     loads_whole: bool
     norm_input_bytes: Size
     gated_saved: Size
@@ -41,6 +42,7 @@ class Stack(Frozen):
     loss: Literal["full", "parallel", "compiled", "fused"]
     fusion: Literal["eager", "fused"]
     launch: str
+    precision: dict[str, Dtype]
     source: str
     retrieved: str
 

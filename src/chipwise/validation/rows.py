@@ -17,7 +17,7 @@ from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
-from chipwise.spec.job import Dtype, LoraTargets, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.job import Dtype, Framework, LoraTargets, Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import Frozen
 
 Cells = Mapping[str, str]
@@ -166,6 +166,11 @@ def _build_cluster(
     )
 
 
+def framework_in(row: Cells) -> Framework:
+    """The family of the row's software stack."""
+    return normalise_framework(f"{row.get('framework', '')} {row.get('framework_family', '')}")
+
+
 def _strategy(row: Cells, devices: int) -> Strategy:
     degrees = {name: count_in(row, name) for name in ("tp", "pp", "dp", "cp", "ep", "vpp")}
     if degrees["cp"] is None and degrees["tp"] and degrees["pp"] and degrees["dp"]:
@@ -173,11 +178,10 @@ def _strategy(row: Cells, devices: int) -> Strategy:
     if word_in(row, "pp_schedule") == "1f1b" and degrees["vpp"] is None:
         degrees["vpp"] = 1
     offload = word_in(row, "offload")
-    framework = f"{row.get('framework', '')} {row.get('framework_family', '')}"
     return Strategy.model_validate(
         {
             **degrees,
-            "framework": normalise_framework(framework),
+            "framework": framework_in(row),
             "shard": word_in(row, "shard") or None,
             "sequence_parallel": _flag(row, "sequence_parallel"),
             "micro_batch": count_in(row, "micro_batch"),

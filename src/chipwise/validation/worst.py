@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chipwise.catalogue.frameworks import stacks
+from chipwise.validation.rows import framework_in
 from chipwise.validation.score import Scored
 
 Cells = Mapping[str, str]
@@ -111,7 +113,7 @@ RULES = (
         lambda seen: (
             not seen.is_memory
             and seen.number("pp") > 1
-            and seen.cells.get("framework_family") == "nanotron"
+            and stacks()[framework_in(seen.cells)].host_driven_pipeline
         ),
     ),
     Rule(
