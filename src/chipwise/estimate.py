@@ -36,7 +36,7 @@ MEMORY_PARTS = (
 )
 MEMORY = (
     *("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes"),
-    *("load_peak_bytes", "save_peak_bytes"),
+    *("load_peak_bytes", "save_peak_bytes", "host_needed_bytes"),
 )
 TIME_PARTS = (
     "busy_time",

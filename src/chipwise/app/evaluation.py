@@ -129,6 +129,8 @@ class Rough:
 
     needed: NDArray[np.float64]
     usable: NDArray[np.float64]
+    host_needed: NDArray[np.float64]
+    """Host memory that one node needs. [B]"""
     tokens_per_s: NDArray[np.float64]
 
     @property
@@ -144,14 +146,11 @@ def compare(
     """Memory and throughput of several complete jobs in one evaluation."""
     inputs, keys = stack_columns([training_columns(*job) for job in jobs])
     columns: dict[str, Array] = {**inputs, **shipped().columns(keys), **(overrides or {})}
-    memory = evaluate_memory(columns, ("needed_bytes", "usable_bytes"))
+    bytes_wanted = ("needed_bytes", "usable_bytes", "host_needed_bytes")
+    memory = evaluate_memory(columns, bytes_wanted)
     time = evaluate_time(columns, ("tokens_per_s",))
-    shape = (len(jobs),)
-    needed, usable, rate = (
-        np.broadcast_to(np.asarray(value, dtype=np.float64), shape)
-        for value in (memory["needed_bytes"], memory["usable_bytes"], time["tokens_per_s"])
-    )
-    return Rough(needed, usable, rate)
+    found = [np.asarray(memory[name]) for name in bytes_wanted] + [np.asarray(time["tokens_per_s"])]
+    return Rough(*(np.broadcast_to(value, (len(jobs),)) for value in found))
 
 
 def verdict(share: float, headroom: float | None = None) -> Verdict:

@@ -45,7 +45,7 @@ def fit(request: FitRequest) -> FitDocument:
     predicted = limit / seen.memory_factor
     remedies, one_change = remedies_for(one, predicted, overrides) if over else ((), None)
     layout = layout_of(point)
-    host = host_bytes(one.job, one.strategy, overrides)
+    host = host_bytes(point)
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=(

@@ -164,7 +164,7 @@ def _computed(
             if changed[place - 1][1].offload_params
             else float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
             fits_after=bool(rough.share[place] <= limit)
-            and host_holds(*changed[place - 1], overrides),
+            and host_holds(one.job.cluster, float(rough.host_needed[place])),
         )
         for place, group in enumerate(groups, 1)
     ]

@@ -36,6 +36,12 @@ _UNMEASURED_SHARE = 0.80
 _UNMEASURED_SHARES = {"tpu": 0.92}
 """Share of peak large products reach where nobody published one, by kind of device. Systolic
 arrays run dense products close to their peak [jouppi2023]."""
+_HOST_UPDATE_RATE = 2e9
+"""Parameters per second that the processors of one host update with Adam [deepspeed-pr7474].
+
+Two thirds of a 2.4 s step for 3.1e9 parameters there; a host has eight devices at most here.
+"""
+_DEVICES_PER_HOST = 8
 NODE_STORAGE_BANDWIDTH = 1e9
 """Writing checkpoints, B/s per node, where nothing is stated."""
 COMPILE_SECONDS = {"xla": 300.0, "gaudi": 120.0}
@@ -81,6 +87,7 @@ def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -
         "intra_bandwidth": intra or host,
         "network_bandwidth": node.network_bandwidth or 3.0e9,
         "host_bandwidth": host,
+        "host_update_rate": _HOST_UPDATE_RATE / min(cluster.devices_per_node, _DEVICES_PER_HOST),
         "tdp": tdp,
         "power_cap": min(power_cap or tdp, tdp),
     }

@@ -153,25 +153,47 @@ def stage_layers(layers: Array, stage_share: Array) -> Array:
 
 
 @quantity(unit="B", source="korthikanti2022")
-def kept_activation_bytes(
+def layer_kept_bytes(
     layer_token_bytes: Array,
     layer_input_token_bytes: Array,
-    stage_layers: Array,
     microbatch_tokens: Array,
-    in_flight_microbatches: Array,
     recompute_share: Array,
-    activations_on_device: Array,
 ) -> Array:
-    """Activations kept for the backward pass by all layers of the stage. [B]
+    """Activations of one micro-batch that a layer keeps for its backward pass, on average. [B]
 
     Notes:
         ``recompute_share`` is the share of layers that keep only their input (1 = full).
-        Offloaded activations (``activations_on_device`` = 0) keep one layer's input on the way.
     """
     full = layer_token_bytes * (1 - recompute_share)
-    checkpointed = layer_input_token_bytes * recompute_share
+    return (full + layer_input_token_bytes * recompute_share) * microbatch_tokens
+
+
+@quantity(unit="B", source="korthikanti2022")
+def kept_activation_bytes(
+    layer_kept_bytes: Array,
+    stage_layers: Array,
+    in_flight_microbatches: Array,
+    activations_on_device: Array,
+) -> Array:
+    """Activations kept on the device for the backward pass by all layers of the stage. [B]
+
+    Notes:
+        Offloaded activations (``activations_on_device`` = 0) keep one layer's on the way.
+    """
     kept = activations_on_device * stage_layers + (1 - activations_on_device)
-    return (full + checkpointed) * kept * microbatch_tokens * in_flight_microbatches
+    return layer_kept_bytes * kept * in_flight_microbatches
+
+
+@quantity(unit="B", source="arithmetic")
+def offloaded_activation_bytes(
+    layer_kept_bytes: Array,
+    stage_layers: Array,
+    in_flight_microbatches: Array,
+    activations_on_device: Array,
+) -> Array:
+    """Activations of the stage kept on the host: all layers but the one on its way. [B]"""
+    away = (1 - activations_on_device) * (stage_layers - 1)
+    return layer_kept_bytes * away * in_flight_microbatches
 
 
 @quantity(unit="B", source="korthikanti2022")

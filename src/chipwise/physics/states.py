@@ -48,7 +48,7 @@ def expert_optimizer_divisor(shard_optimizer: Array, expert_state_shards: Array)
 
 
 @quantity(unit="B", source="arithmetic")
-def weights_resident_bytes(
+def kept_weights_bytes(
     stage_dense_params: Array,
     stage_outer_params: Array,
     stage_expert_params: Array,
@@ -56,20 +56,23 @@ def weights_resident_bytes(
     expert_weight_divisor: Array,
     weight_bytes: Array,
     outer_weight_bytes: Array,
-    weights_on_device: Array,
     weight_copies: Array,
 ) -> Array:
-    """Weights kept on one device between steps. [B]
+    """Weights kept for one device between steps, on it or on its host. [B]
 
     Notes:
-        A quantised base keeps its embedding and head in 16 bit: ``outer_weight_bytes``.
-        Weights offloaded to the host are counted there (``weights_on_device`` = 0). A schedule
+        A quantised base keeps its embedding and head in 16 bit: ``outer_weight_bytes``. A schedule
         that feeds the pipeline from both ends keeps two stages (``weight_copies`` = 2).
     """
     dense = stage_dense_params * weight_bytes + stage_outer_params * outer_weight_bytes
     experts = stage_expert_params * weight_bytes
-    kept = weights_on_device * weight_copies
-    return kept * (dense / weight_divisor + experts / expert_weight_divisor)
+    return weight_copies * (dense / weight_divisor + experts / expert_weight_divisor)
+
+
+@quantity(unit="B", source="arithmetic")
+def weights_resident_bytes(kept_weights_bytes: Array, weights_on_device: Array) -> Array:
+    """Weights kept on one device between steps. [B]"""
+    return kept_weights_bytes * weights_on_device
 
 
 @quantity(unit="B", source="lora2021", assumes="adapters follow the split of the base weights")
@@ -85,20 +88,25 @@ def adapter_bytes(
 
 
 @quantity(unit="B", source="arithmetic")
-def gradient_bytes(
+def kept_gradient_bytes(
     stage_dense_params: Array,
     stage_outer_params: Array,
     stage_expert_params: Array,
     gradient_divisor: Array,
     expert_gradient_divisor: Array,
     base_trained: Array,
-    weights_on_device: Array,
     grad_bytes: Array,
 ) -> Array:
-    """Gradients of the base weights on one device; they go to the host with the weights. [B]"""
+    """Gradients of the base weights kept for one device, on it or on its host. [B]"""
     dense = (stage_dense_params + stage_outer_params) / gradient_divisor
-    held = base_trained * weights_on_device * grad_bytes
+    held = base_trained * grad_bytes
     return held * (dense + stage_expert_params / expert_gradient_divisor)
+
+
+@quantity(unit="B", source="arithmetic")
+def gradient_bytes(kept_gradient_bytes: Array, weights_on_device: Array) -> Array:
+    """Gradients of the base weights on one device; they go to the host with the weights. [B]"""
+    return kept_gradient_bytes * weights_on_device
 
 
 @quantity(unit="1", source="arithmetic")
@@ -116,14 +124,17 @@ def optimizer_params(
 
 
 @quantity(unit="B", source="arithmetic")
-def optimizer_state_bytes(
-    optimizer_params: Array,
-    optimizer_bytes: Array,
-    master_bytes: Array,
-    optimizer_on_device: Array,
+def kept_optimizer_bytes(
+    optimizer_params: Array, optimizer_bytes: Array, master_bytes: Array
 ) -> Array:
+    """Optimizer states and master weights kept for one device, on it or on its host. [B]"""
+    return optimizer_params * (optimizer_bytes + master_bytes)
+
+
+@quantity(unit="B", source="arithmetic")
+def optimizer_state_bytes(kept_optimizer_bytes: Array, optimizer_on_device: Array) -> Array:
     """Optimizer states and master weights on one device. [B]"""
-    return optimizer_params * (optimizer_bytes + master_bytes) * optimizer_on_device
+    return kept_optimizer_bytes * optimizer_on_device
 
 
 @quantity(unit="B", source="torchtune-pr389", assumes="one temporary copy of the updated shard")
@@ -201,3 +212,24 @@ def model_state_bytes(
 ) -> Array:
     """Weights, adapters, gradients and optimizer states together. [B]"""
     return weights_resident_bytes + adapter_bytes + gradient_bytes + optimizer_state_bytes
+
+
+@quantity(unit="B", source="arithmetic", assumes="pinned transfer buffers left out")
+def host_bytes(
+    kept_weights_bytes: Array,
+    kept_gradient_bytes: Array,
+    kept_optimizer_bytes: Array,
+    offloaded_activation_bytes: Array,
+    weights_on_device: Array,
+    optimizer_on_device: Array,
+) -> Array:
+    """What one device keeps in host memory. [B]"""
+    states = (1 - weights_on_device) * (kept_weights_bytes + kept_gradient_bytes)
+    optimizer = (1 - optimizer_on_device) * kept_optimizer_bytes
+    return states + optimizer + offloaded_activation_bytes
+
+
+@quantity(unit="B", source="arithmetic")
+def host_needed_bytes(host_bytes: Array, devices_per_node: Array) -> Array:
+    """What the devices of one node keep in host memory together. [B]"""
+    return host_bytes * devices_per_node

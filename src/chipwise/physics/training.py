@@ -106,12 +106,26 @@ def fetch_time(
     return (1 - weights_on_device) * 2 * shard / host_bandwidth
 
 
+@quantity(unit="s", source="zero-infinity2021", assumes="both directions of the host link at once")
+def activation_fetch_time(
+    layer_kept_bytes: Array,
+    stage_layers: Array,
+    activations_on_device: Array,
+    host_bandwidth: Array,
+    stage_compute_time: Array,
+) -> Array:
+    """Moving offloaded activations to the host and back that computing does not hide. [s]"""
+    moved = 2 * (1 - activations_on_device) * (stage_layers - 1) * layer_kept_bytes
+    return np.maximum(0.0 * stage_compute_time, moved / host_bandwidth - stage_compute_time)
+
+
 @quantity(unit="s", source="arithmetic", parts=True)
 def microbatch_time(
     stage_compute_time: Array,
     stage_exposed_time: Array,
     shard_exposed_time: Array,
     fetch_time: Array,
+    activation_fetch_time: Array,
     head_stage_time: Array,
     stage_send_time: Array,
     accumulation_time: Array,
@@ -123,6 +137,7 @@ def microbatch_time(
         + stage_exposed_time
         + shard_exposed_time
         + fetch_time
+        + activation_fetch_time
         + head_stage_time
         + stage_send_time
         + accumulation_time
@@ -184,6 +199,20 @@ def sync_exposed_time(
     return gradient_sync_time - hidden
 
 
+@quantity(unit="s", source="deepspeed-pr7474")
+def host_update_time(
+    optimizer_params: Array,
+    optimizer_on_device: Array,
+    grad_bytes: Array,
+    weight_bytes: Array,
+    host_bandwidth: Array,
+    host_update_rate: Array,
+) -> Array:
+    """An update on the host: gradients go there, weights come back, the processors do it. [s]"""
+    link = (grad_bytes + weight_bytes) / host_bandwidth
+    return (1 - optimizer_on_device) * optimizer_params * (link + 1 / host_update_rate)
+
+
 @quantity(unit="s", source="arithmetic")
 def optimizer_time(
     optimizer_params: Array,
@@ -193,14 +222,13 @@ def optimizer_time(
     weight_bytes: Array,
     optimizer_on_device: Array,
     bandwidth: Array,
-    host_bandwidth: Array,
     optimizer_passes: Array,
+    host_update_time: Array,
 ) -> Array:
-    """Reading and writing all states of the update once; over the host link if offloaded. [s]"""
+    """Reading and writing all states of the update once, on the device or on the host. [s]"""
     each = 2 * (optimizer_bytes + master_bytes) + grad_bytes + weight_bytes
     moved = optimizer_params * each * optimizer_passes
-    over_host = optimizer_params * (grad_bytes + weight_bytes) / host_bandwidth
-    return np.where(optimizer_on_device > 0, moved / bandwidth, over_host)
+    return optimizer_on_device * moved / bandwidth + host_update_time
 
 
 @quantity(unit="s", source="assumed")

@@ -119,6 +119,11 @@ class Strategy(Frozen):
     layer_split: bool | None = None
     """Layers spread over devices that work one after the other (not a pipeline)."""
 
+    @property
+    def offloads(self) -> bool:
+        """Whether anything lives in host memory."""
+        return bool(self.offload_optimizer or self.offload_params or self.offload_activations)
+
 
 class TrainingJob(Frozen):
     """A model, a machine, a workload and a strategy: all that an estimate needs."""

@@ -69,11 +69,24 @@ def test_layers_spread_over_devices_hold_one_micro_batch() -> None:
 def test_adam_in_mixed_precision_is_sixteen_bytes_per_parameter() -> None:
     # 2 weights + 2 gradients + 4 master + 8 moments
     params = 1e9
-    weights = states.weights_resident_bytes(params, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 1.0, 1.0)
-    gradients = states.gradient_bytes(params, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0)
-    kept = states.optimizer_params(params, 0.0, 0.0, 1.0, 1.0, 1.0)
-    optimizer = states.optimizer_state_bytes(kept, 8.0, 4.0, 1.0)
+    weights = states.kept_weights_bytes(params, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 1.0)
+    gradients = states.kept_gradient_bytes(params, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0)
+    updated = states.optimizer_params(params, 0.0, 0.0, 1.0, 1.0, 1.0)
+    optimizer = states.kept_optimizer_bytes(updated, 8.0, 4.0)
     assert weights + gradients + optimizer == pytest.approx(16e9)
+
+
+def test_what_leaves_the_device_is_on_the_host() -> None:
+    # 14 GB weights and 14 GB gradients go together, 84 GB of states on their own
+    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 0.0, 0.0) == pytest.approx(115e9)
+    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 1.0, 0.0) == pytest.approx(87e9)
+    assert states.host_bytes(14e9, 14e9, 84e9, 0.0, 1.0, 1.0) == 0
+
+
+def test_offloaded_activations_leave_one_layer_on_the_device() -> None:
+    assert activations.kept_activation_bytes(1e9, 32.0, 2.0, 0.0) == 2e9
+    assert activations.offloaded_activation_bytes(1e9, 32.0, 2.0, 0.0) == 62e9
+    assert activations.kept_activation_bytes(1e9, 32.0, 2.0, 1.0) == 64e9
 
 
 @pytest.mark.parametrize(

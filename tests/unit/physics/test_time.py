@@ -90,3 +90,16 @@ def test_gradients_of_one_rank_need_no_synchronisation() -> None:
         )
         == 0
     )
+
+
+def test_an_update_on_the_host_takes_the_link_and_its_processors() -> None:
+    # 1e9 parameters, 4 + 4 bytes each over 20 GB/s: 0.4 s; 2e9 parameters per second: 0.5 s
+    assert training.host_update_time(1e9, 0.0, 4.0, 4.0, 20e9, 2e9) == pytest.approx(0.9)
+    assert training.host_update_time(1e9, 1.0, 4.0, 4.0, 20e9, 2e9) == 0
+
+
+def test_offloaded_activations_cost_what_computing_does_not_hide() -> None:
+    # 31 layers of 1 GB out and back over 31 GB/s: 2 s, of which 1.5 s hide behind computing
+    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 1.5) == pytest.approx(0.5)
+    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 3.0) == 0
+    assert training.activation_fetch_time(1e9, 32.0, 1.0, 31e9, 0.0) == 0
