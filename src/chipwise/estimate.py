@@ -64,7 +64,7 @@ def evaluate_memory(
         ``stage_is_last`` say which it was.
     """
     alone = np.asarray(columns["pp"]) == 1
-    first = dict(columns) | {"stage_is_first": 1.0, "stage_is_last": np.where(alone, 1.0, 0.0)}
+    first = _first_stage(columns)
     at_first = MODEL.evaluate(first, (*targets, "needed_bytes"), keep_all=keep_all)
     if bool(np.all(alone)):
         return at_first | {"stage_is_first": 1.0, "stage_is_last": 1.0}
@@ -79,13 +79,28 @@ def evaluate_memory(
     return chosen
 
 
+def evaluate_first_stage(
+    columns: Mapping[str, Array], targets: Sequence[str] = MEMORY
+) -> dict[str, Array]:
+    """Memory of the stage with the embedding alone: never more than that of the fullest device.
+
+    Args:
+        columns: all inputs and constants, broadcastable.
+        targets: quantities wanted.
+    """
+    return MODEL.evaluate(_first_stage(columns), targets)
+
+
+def _first_stage(columns: Mapping[str, Array]) -> dict[str, Array]:
+    alone = np.asarray(columns["pp"]) == 1
+    return dict(columns) | {"stage_is_first": 1.0, "stage_is_last": np.where(alone, 1.0, 0.0)}
+
+
 def evaluate_time(
     columns: Mapping[str, Array], targets: Sequence[str] = TIME, *, keep_all: bool = False
 ) -> dict[str, Array]:
     """Time of one step; the parameters to synchronise are those of the embedding stage."""
-    alone = np.asarray(columns["pp"]) == 1
-    given = dict(columns) | {"stage_is_first": 1.0, "stage_is_last": np.where(alone, 1.0, 0.0)}
-    return MODEL.evaluate(given, targets, keep_all=keep_all)
+    return MODEL.evaluate(_first_stage(columns), targets, keep_all=keep_all)
 
 
 @dataclass(frozen=True)

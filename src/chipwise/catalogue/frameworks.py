@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
-from chipwise.spec.job import Dtype, Framework
+from chipwise.spec.job import AttentionKernel, Dtype, Framework, Shard
 from chipwise.spec.model import Frozen, Size
 
 _FILE = Path(__file__).parent / "data" / "frameworks.toml"
@@ -43,6 +43,15 @@ class Stack(Frozen):
     fusion: Literal["eager", "fused"]
     launch: str
     precision: dict[str, Dtype]
+    shards: tuple[Shard, ...]
+    pipeline_shards: tuple[Shard, ...]
+    hybrid_shard: bool
+    kernels: tuple[AttentionKernel, ...]
+    losses: tuple[Literal["no", "yes", "fused"], ...]
+    compiled: tuple[bool, ...]
+    recompute_every: tuple[int, ...]
+    offloads: tuple[str, ...]
+    sequence_parallel: Literal["free", "tied", "never"]
     source: str
     retrieved: str
 

@@ -12,7 +12,10 @@ from chipwise.columns.job import (
     NODE_STORAGE_BANDWIDTH,
     adapter_params,
     matmul_share,
+    cluster_columns,
+    run_columns,
     stack_columns,
+    strategy_columns,
     training_columns,
 )
 from chipwise.columns.keys import calibration_keys
@@ -24,8 +27,11 @@ __all__ = [
     "Scalars",
     "adapter_params",
     "calibration_keys",
+    "cluster_columns",
     "matmul_share",
     "model_columns",
+    "run_columns",
     "stack_columns",
+    "strategy_columns",
     "training_columns",
 ]

@@ -1,35 +1,34 @@
-"""The layouts a job can have on a cluster: every combination that obeys the rules, as arrays.
+"""The candidates of a job: templates × layouts, over all counts of one accelerator at once.
 
-A *template* is a complete strategy of degree 1 for one choice of stack, sharding and recompute;
-its columns are made once. The *degrees* (tp, pp, dp, cp, ep, vpp, micro-batch) are arrays over all
-valid combinations and replace the template's columns, so that no object exists per candidate.
+A *template* (``measures``) is a choice of sharding, recompute, kernels and offload; a *layout*
+(``layouts``) is a cluster with degrees and a micro-batch. Both are arrays, so that no object exists
+per candidate; what a stack or the rules exclude is masked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chipwise import rules
-from chipwise.catalogue.frameworks import Stack, stacks
+from chipwise.catalogue.frameworks import stacks
 from chipwise.defaults import resolve
 from chipwise.errors import UsageError
 from chipwise.i18n import _
+from chipwise.search.layouts import AXES, Room, layouts
+from chipwise.search.measures import Measures, measures
 from chipwise.spec.hardware import Accelerator
-from chipwise.spec.job import Framework, Recompute, Shard, Strategy, TrainingJob
-from chipwise.spec.model import ModelSpec
+from chipwise.spec.job import Framework, Strategy, TrainingJob
 
-Degrees = dict[str, NDArray[np.float64]]
-AXES = ("tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch")
-_LEAST_TOKENS_PER_CP_RANK = 1024
-"""Shorter pieces of a sequence are not worth a ring."""
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
 _STACKS: dict[str, tuple[Framework, ...]] = {
-    "cuda": ("megatron-core", "fsdp"),
-    "rocm": ("megatron", "fsdp"),
+    "cuda": ("megatron-core", "fsdp", "deepspeed"),
+    "rocm": ("megatron", "fsdp", "deepspeed"),
     "xla": ("xla",),
     "neuron": ("xla",),
     "synapse": ("gaudi",),
@@ -37,71 +36,90 @@ _STACKS: dict[str, tuple[Framework, ...]] = {
     "oneapi": ("fsdp",),
 }
 """Training stacks by the software an accelerator runs."""
-_SHARDS: dict[Framework, tuple[Shard, ...]] = {
-    "megatron-core": ("zero1",),
-    "megatron": ("zero1",),
-    "fsdp": ("zero2", "zero3"),
-    "xla": ("zero1", "zero3"),
-    "gaudi": ("zero1", "zero3"),
-    "ascend": ("zero1",),
-    "deepspeed": ("zero1", "zero2", "zero3"),
-    "nanotron": ("zero1",),
-    "finetune": ("none", "zero2", "zero3"),
-    "other": ("zero1", "zero3"),
-}
-"""How a stack can divide states over its data-parallel ranks."""
-_RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
 class Space:
-    """Templates of one stack, and the degrees that each of them is combined with."""
+    """Templates of one stack, and the layouts that each of them is combined with."""
 
-    job: TrainingJob
-    """Complete but for the layout: sequence, batch, precision and method are stated."""
-    templates: tuple[Strategy, ...]
-    degrees: Degrees
+    jobs: tuple[TrainingJob, ...]
+    """One for each cluster; complete but for the layout."""
+    templates: Measures
+    degrees: dict[str, Vector]
     """Each of shape (layouts,)."""
+    cluster: Index
+    """Place of a layout's cluster in ``jobs``. Shape (layouts,)."""
 
     @property
-    def size(self) -> int:
-        """Candidates: templates × layouts."""
-        return len(self.templates) * len(self.degrees["tp"])
+    def framework(self) -> Framework:
+        """The stack."""
+        return self.templates.strategies[0].framework or "other"
+
+    @property
+    def num_layouts(self) -> int:
+        """Layouts over all clusters."""
+        return len(self.cluster)
+
+    @cached_property
+    def smallest(self) -> Index:
+        """The layout with the same degrees and the smallest micro-batch. Shape (layouts,)."""
+        new = np.ones(self.num_layouts, dtype=bool)
+        new[1:] = self.cluster[1:] != self.cluster[:-1]
+        for name, values in self.degrees.items():
+            if name != "micro_batch":
+                new[1:] |= values[1:] != values[:-1]
+        return np.flatnonzero(new)[np.cumsum(new) - 1]
+
+    @cached_property
+    def stage_choice(self) -> Index:
+        """Which of the pipeline degrees a layout has. Shape (layouts,)."""
+        return np.unique(self.degrees["pp"], return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which templates go with which pipeline degrees. Shape (templates, pipeline degrees).
+
+        Every N-th layer is repeated only where a stage has N layers; offloaded activations and
+        some ways of sharding do not go with a pipeline.
+        """
+        some, stack = self.templates, stacks()[self.framework]
+        pp = np.unique(self.degrees["pp"])[None, :]
+        alone = np.array([one.shard not in ("none", *stack.pipeline_shards)
+                          for one in some.strategies])  # fmt: skip
+        no_pipeline = (some.offloads_activations | alone)[:, None]
+        layers_per_stage = np.ceil(self.jobs[0].model.num_layers / pp)
+        return (some.every[:, None] <= layers_per_stage) & ~(no_pipeline & (pp > 1))
 
     def strategy(self, template: int, layout: int) -> Strategy:
         """One candidate as a strategy."""
-        chosen = {name: int(self.degrees[name][layout]) for name in AXES}
-        base = self.templates[template]
-        parallel = self.job.strategy.sequence_parallel
-        if parallel is None:
-            parallel = chosen["tp"] > 1 and base.framework != "deepspeed"
-        group = self.job.strategy.shard_group or chosen["dp"] * chosen["cp"]
-        return base.model_copy(
-            update={**chosen, "sequence_parallel": parallel, "shard_group": group}
-        )
+        chosen: dict[str, object] = {name: int(self.degrees[name][layout]) for name in AXES}
+        chosen["sequence_parallel"] = bool(chosen["sequence_parallel"])
+        return self.templates.strategies[template].model_copy(update=chosen)
 
 
-def spaces(job: TrainingJob) -> list[Space]:
+def spaces(jobs: Sequence[TrainingJob]) -> list[Space]:
     """All candidates of a job, by stack, replicated and sharded apart.
 
     Args:
-        job: with sequence length, global batch and precision; stated strategy fields pin an axis.
+        jobs: the same job on clusters of one accelerator, with sequence length, global batch and
+            precision; stated strategy fields pin an axis.
 
     Raises:
         UsageError: nothing trains on this accelerator, or it lacks the number format.
         LayoutError: what is pinned breaks a rule.
     """
-    rules.check_stated(job)
+    for job in jobs:
+        rules.check_stated(job)
     found = []
-    for framework in frameworks_for(job):
-        stack = stacks()[framework]
-        degrees = _degrees(job, framework, stack)
-        ranks = degrees["dp"] * degrees["cp"]
+    for framework in frameworks_for(jobs[0]):
+        tables = [layouts(Room.of(job, framework)) for job in jobs]
+        cluster = np.repeat(np.arange(len(jobs)), [len(table) for table in tables])
+        table = np.concatenate(tables)
+        ranks = table[:, AXES.index("dp")] * table[:, AXES.index("cp")]
         for several in (False, True):
-            chosen = {name: values[(ranks > 1) == several] for name, values in degrees.items()}
-            if len(chosen["tp"]):
-                templates = tuple(_templates(job, framework, several))
-                found.append(Space(_resolved(job, templates[0]), templates, chosen))
+            rows = np.flatnonzero((ranks > 1) == several)
+            if len(rows):
+                found.append(_space(tuple(jobs), framework, table[rows], cluster[rows], several))
     return found
 
 
@@ -120,11 +138,11 @@ def frameworks_for(job: TrainingJob) -> tuple[Framework, ...]:
         raise UsageError(
             "no-training-stack", text.format(name=job.cluster.accelerator.id, software=software)
         )
-    if job.strategy.shard in ("zero1", "zero2", "zero3"):
-        able = tuple(name for name in found if job.strategy.shard in _SHARDS[name])
-        found = able or ("deepspeed",)
     if job.workload.method != "full" and "fsdp" in found:
         return ("finetune",)
+    stated = job.strategy.shard
+    if stated in ("zero1", "zero2", "zero3"):
+        found = tuple(name for name in found if stated in stacks()[name].shards) or found
     return found
 
 
@@ -136,111 +154,22 @@ def trainers(accelerator: Accelerator) -> tuple[Framework, ...]:
     return ()
 
 
-def _templates(job: TrainingJob, framework: Framework, several: bool) -> Iterator[Strategy]:
-    """Complete strategies of degree 1, one for each choice of sharding and recompute."""
-    pinned = job.strategy
-    shards: tuple[Shard, ...] = _SHARDS[framework] if several else ("none",)
-    if several and pinned.shard is not None:
-        shards = ("zero3",) if pinned.shard == "fsdp" else (pinned.shard,)
-    modes = _RECOMPUTE if pinned.recompute is None else (pinned.recompute,)
-    for shard, recompute in product(shards, modes):
-        updates = {
-            **{"framework": framework, "shard": shard, "recompute": recompute},
-            **{"tp": 1, "pp": 1, "cp": 1, "ep": 1, "vpp": 1, "micro_batch": 1},
-            **{"dp": job.cluster.num_devices, "shard_group": None},
-        }
-        strategy = pinned.model_copy(update=updates)
-        yield resolve(job.model_copy(update={"strategy": strategy})).alternatives[0]
-
-
-def _resolved(job: TrainingJob, template: Strategy) -> TrainingJob:
-    """The job with its workload's gaps filled as for the templates."""
-    workload = resolve(job.model_copy(update={"strategy": template})).job.workload
-    return job.model_copy(update={"workload": workload})
-
-
-def _degrees(job: TrainingJob, framework: Framework, stack: Stack) -> Degrees:
-    """All combinations of degrees that obey the rules, as arrays of equal length."""
-    rows = [
-        (*split, micro_batch)
-        for split in _splits(job, framework, stack)
-        for micro_batch in _micro_batches(job, split)
-    ]
-    table = np.array(rows, dtype=np.float64).reshape(-1, len(AXES))
-    return {name: table[:, place] for place, name in enumerate(AXES)}
-
-
-def _splits(
-    job: TrainingJob, framework: Framework, stack: Stack
-) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """tp, pp, dp, cp, ep, vpp that fill the cluster."""
-    model, devices, pinned = job.model, job.cluster.num_devices, job.strategy
-    divides = stack.pipelines or framework == "other"
-    batch, seq_len = job.workload.global_batch or 1, job.workload.seq_len or 1
-    for tp in _pinned(pinned.tp, _tensor_degrees(job) if divides else [1]):
-        for pp in _pinned(pinned.pp, _stages(model, devices // tp) if divides else [1]):
-            rest = devices // (tp * pp)
-            for cp in _pinned(pinned.cp, _context_degrees(seq_len, rest) if divides else [1]):
-                if devices % (tp * pp * cp):
-                    continue
-                dp = devices // (tp * pp * cp)
-                if batch % dp or pinned.dp not in (None, dp):
-                    continue
-                chunks = _chunks(model, pp) if stack.interleaves else [1]
-                experts = _expert_degrees(model, dp * cp * tp) if divides else [1]
-                for ep in _pinned(pinned.ep, experts):
-                    for vpp in _pinned(pinned.vpp, chunks):
-                        yield tp, pp, dp, cp, ep, vpp
-
-
-def _pinned(stated: int | None, choices: list[int]) -> list[int]:
-    return choices if stated is None else [stated]
-
-
-def _tensor_degrees(job: TrainingJob) -> list[int]:
-    """Within the fast-link domain; a stated degree may go beyond it."""
-    heads, devices = rules.attention_heads(job.model), job.cluster.num_devices
-    return [
-        degree
-        for degree in rules.divisors(devices)
-        if degree <= job.cluster.devices_per_node and (not heads or heads % degree == 0)
-    ]
-
-
-def _stages(model: ModelSpec, devices: int) -> list[int]:
-    return [degree for degree in rules.divisors(devices) if degree <= model.num_layers]
-
-
-def _context_degrees(seq_len: int, devices: int) -> list[int]:
-    """Powers of two; each rank holds two equal pieces, so that causal work is even."""
-    found, degree = [1], 2
-    while devices % degree == 0 and seq_len // degree >= _LEAST_TOKENS_PER_CP_RANK:
-        if seq_len % (2 * degree) == 0:
-            found.append(degree)
-        degree *= 2
-    return found
-
-
-def _expert_degrees(model: ModelSpec, ranks: int) -> list[int]:
-    experts = rules.num_experts(model)
-    return [ep for ep in rules.divisors(experts) if ranks % ep == 0] if experts else [1]
-
-
-def _chunks(model: ModelSpec, pp: int) -> list[int]:
-    """Virtual stages that cut the layers evenly."""
-    if pp == 1 or model.num_layers % pp:
-        return [1]
-    return rules.divisors(model.num_layers // pp)
-
-
-def _micro_batches(job: TrainingJob, split: tuple[int, int, int, int, int, int]) -> list[int]:
-    """Sizes the batch of one rank can be cut into; interleaving needs whole rounds of stages."""
-    _tp, pp, dp, _cp, _ep, vpp = split
-    per_rank = (job.workload.global_batch or 1) // dp
-    stated = job.strategy.micro_batch
-    sizes = rules.divisors(per_rank) if stated is None else [stated]
-    return [
-        size
-        for size in sizes
-        if per_rank % size == 0 and (vpp == 1 or (per_rank // size) % pp == 0)
-    ]
+def _space(
+    jobs: tuple[TrainingJob, ...], framework: Framework, table: Vector, cluster: Index, several: bool
+) -> Space:
+    stated = jobs[0].strategy
+    start = {
+        **{"framework": framework, "shard": "none", "recompute": "none", "recompute_every": 1},
+        **{name: 1 for name in AXES if name != "sequence_parallel"},
+        **{"dp": jobs[0].cluster.num_devices, "sequence_parallel": False},
+    }
+    resolved = resolve(jobs[0].model_copy(update={"strategy": stated.model_copy(update=start)}))
+    alone = {"dp": 1, "shard_group": 1}
+    base = resolved.alternatives[0].model_copy(update=alone)
+    workload = resolved.job.workload
+    return Space(
+        tuple(job.model_copy(update={"workload": workload}) for job in jobs),
+        measures(base, stated, workload, several),
+        {name: table[:, place] for place, name in enumerate(AXES)},
+        cluster,
+    )
