@@ -21,20 +21,20 @@ def plan_page(document: Json) -> Page:
             Column("#", "rank", numeric=True),
             Column(_("system"), "system"),
             Column(_("layout"), "layout"),
-            Column(_("verdict"), "verdict"),
+            Column(_("verdict"), "verdict", spare=1),
             Column(_("time\n80 % range"), "duration_s", numeric=True),
             Column("", "duration_low_s", csv_only=True),
             Column("", "duration_high_s", csv_only=True),
-            Column("MFU", "mfu", numeric=True, spare=2),
-            Column(_("tokens/s"), "tokens_per_s", numeric=True, spare=4),
-            Column(_("cost"), "cost_usd", numeric=True),
+            Column("MFU", "mfu", numeric=True, spare=3),
+            Column(_("tokens/s"), "tokens_per_s", numeric=True, spare=5),
+            Column(_("cost\nenergy"), "cost_usd", numeric=True),
             Column("", "cost_low_usd", csv_only=True),
             Column("", "cost_high_usd", csv_only=True),
-            Column(_("energy"), "energy_kwh", numeric=True, spare=5),
-            Column(_("device\nhours"), "device_hours", numeric=True, spare=1),
+            Column("", "energy_kwh", csv_only=True),
+            Column(_("device\nhours"), "device_hours", numeric=True, spare=2),
             Column(_("memory\nper device"), "reserved_bytes", numeric=True),
             Column("", "capacity_bytes", csv_only=True),
-            Column(_("bound by"), "bound_by", spare=3),
+            Column(_("bound by"), "bound_by", spare=4),
         ),
         [_plan_row(plan) for plan in plans],
         first_is_best=True,
@@ -79,17 +79,17 @@ def _plan_row(plan: Json) -> list[Cell]:
 
 
 def _cost_cells(plan: Json) -> list[Cell]:
-    """Rent with the ends that only CSV carries, and energy; a dash where unknown."""
+    """Rent above energy, with what only CSV carries; a dash where unknown."""
     cost, energy = plan["cost_usd"] or {}, plan["energy_kwh"] or {}
-    shown = words.amount(cost.get("likely"), "USD")
-    if plan["meets_budget"] is False:
-        word = _("over budget") if cost else _("price unknown")
-        shown = Cell(f"{shown.text}\n{word}", shown.value, "bad" if cost else "warn")
+    usd, kwh = words.amount(cost.get("likely"), "USD"), words.amount(energy.get("likely"), "kWh")
+    missed = plan["meets_budget"] is False
+    word = _("over budget") if cost else _("price unknown")
+    lines = [usd.text, *([word] if missed else []), kwh.text]
     return [
-        shown,
+        Cell("\n".join(lines), usd.value, "bad" if missed else "plain"),
         Cell("", cost.get("low")),
         Cell("", cost.get("high")),
-        words.amount(energy.get("likely"), "kWh"),
+        Cell("", energy.get("likely")),
     ]
 
 
