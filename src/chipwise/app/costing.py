@@ -23,6 +23,8 @@ from chipwise.spec.price import Rental
 from chipwise.units import show
 
 _KWH = 3.6e6
+_SET_PRICES = frozenset({"cost", "device_rent"})
+"""With these set by hand no offer counts."""
 Ends = tuple[float, float]
 """Low and high of a factor, over its likely value."""
 
@@ -32,9 +34,14 @@ def rental_of(job: TrainingJob) -> Rental | None:
     return rental(job.cluster, job.terms.market, job.terms.as_of)
 
 
+def _used(point: Evaluated) -> Rental | None:
+    """The rental whose price counts: none where cost or price were set by hand."""
+    return None if point.overridden & _SET_PRICES else rental_of(point.job)
+
+
 def price_of(point: Evaluated) -> Price | None:
-    """How the machine is rented, in the words of the documents."""
-    rented = rental_of(point.job)
+    """How the machine is rented, in the words of the documents; None where another price is set."""
+    rented = _used(point)
     if rented is None:
         return None
     offer, devices = rented.offer, rented.devices
@@ -66,8 +73,8 @@ def cost_of(point: Evaluated, duration: Range) -> Range | None:
     if likely is None:
         return None
     factors = [] if "cost" in point.overridden else [_ends(duration)]
-    rented = rental_of(point.job)
-    if rented and not point.overridden & {"cost", "device_rent", "paid_devices"}:
+    rented = _used(point)
+    if rented:
         usd = rented.usd_per_hour
         factors.append((rented.low_usd_per_hour / usd, rented.high_usd_per_hour / usd))
     return _joined(likely, factors, duration.basis)
@@ -303,7 +310,7 @@ def cost_assumptions(point: Evaluated) -> Iterator[Assumption]:
 
 
 def _price_assumption(point: Evaluated) -> Iterator[Assumption]:
-    if point.overridden & {"cost", "device_rent"}:
+    if point.overridden & _SET_PRICES:
         return
     terms, rented = point.job.terms, rental_of(point.job)
     cluster = point.job.cluster
@@ -345,7 +352,7 @@ def _power_assumption(point: Evaluated) -> Assumption:
 
 def cost_warnings(points: Sequence[Evaluated]) -> tuple[str, ...]:
     """Prices that are old: seen more than 90 days ago."""
-    rented = [one for point in points if (one := rental_of(point.job))]
+    rented = [one for point in points if (one := _used(point))]
     old = sorted({f"{one.offer.provider} ({one.offer.seen})" for one in rented if one.stale})
     if not old:
         return ()

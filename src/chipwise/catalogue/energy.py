@@ -88,6 +88,7 @@ def energy_facts() -> dict[str, EnergyFact]:
     return {fact.id: fact for _path, _line, fact in energy_rows()}
 
 
+@cache
 def share(name: str) -> Spread:
     """A share of power: ``load-power``, ``idle-power`` (of a device's limit), ``host-power``.
 
@@ -130,5 +131,5 @@ def pue(provider: str = "") -> Spread:
                   words=words)  # fmt: skip
 
 
-for _cached in (energy_rows, energy_facts, pue):
+for _cached in (energy_rows, energy_facts, share, pue):
     forgettable(_cached.cache_clear)

@@ -90,7 +90,7 @@ def test_ones_own_price_and_power_count() -> None:
     document = estimated(on="tpu-v5p:16", set="device_rent=2USD/h,board_power=400W")
     hours = sure(document.duration_s).likely / 3600
     assert sure(document.cost_usd).likely == pytest.approx(16 * 2 * hours)
-    assert document.energy_kwh is not None
+    assert document.energy_kwh is not None and document.price is None
     time, cost = sure(document.duration_s), sure(document.cost_usd)
     assert cost.high / cost.likely == pytest.approx(time.high / time.likely)
 
