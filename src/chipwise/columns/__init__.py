@@ -7,6 +7,7 @@ touching the jobs.
 
 from __future__ import annotations
 
+from chipwise.columns.cost import cost_columns
 from chipwise.columns.job import (
     COMPILE_SECONDS,
     NODE_STORAGE_BANDWIDTH,
@@ -28,6 +29,7 @@ __all__ = [
     "adapter_params",
     "calibration_keys",
     "cluster_columns",
+    "cost_columns",
     "matmul_share",
     "model_columns",
     "run_columns",
