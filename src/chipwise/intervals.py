@@ -18,6 +18,10 @@ from chipwise.catalogue.frameworks import stacks
 from chipwise.spec.job import Strategy, TrainingJob
 
 Vector = NDArray[np.float64]
+BETWEEN_SITES = 0.15
+"""Standard deviation of the level between sites, in ln (left-out errors of published sources)."""
+WITHIN_SITE = 0.12
+"""Standard deviation of runs around the level of their site, in ln."""
 MEASURED_FAMILIES = frozenset(
     {
         *("nvidia-ampere", "nvidia-hopper", "nvidia-blackwell", "nvidia-volta", "nvidia-ada"),

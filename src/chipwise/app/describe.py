@@ -20,7 +20,7 @@ _INSIDE = {
     "stage_exposed_time": "layer_exposed_time",
 }
 """Times that are a multiple of another one: broken down by that one's parts."""
-_FETCHED = "offloaded_optimizer_time"
+_ON_HOST = "offloaded_optimizer_time"
 _NAMES = {
     "layer_linear_time": "matrix products",
     "attention_core_time": "attention",
@@ -31,6 +31,7 @@ _NAMES = {
     "cp_exposed_time": "context-parallel communication",
     "shard_exposed_time": "gathering sharded weights",
     "fetch_time": "fetching weights from the host",
+    "activation_fetch_time": "fetching activations from the host",
     "head_stage_time": "head and loss",
     "stage_send_time": "pipeline communication",
     "accumulation_time": "gradient accumulation",
@@ -38,7 +39,7 @@ _NAMES = {
     "bubble_time": "pipeline bubble",
     "sync_exposed_time": "gradient synchronisation",
     "optimizer_time": "optimizer",
-    _FETCHED: "optimizer over the host link",
+    _ON_HOST: "optimizer on the host",
     "step_host_time": "host per step",
     "straggler_time": "stragglers",
 }
@@ -49,7 +50,8 @@ _BOUND = {
     "communication": (
         *("tensor-parallel communication", "expert communication", "pipeline communication"),
         *("context-parallel communication", "gathering sharded weights"),
-        *("fetching weights from the host", "optimizer over the host link"),
+        *("fetching weights from the host", "fetching activations from the host"),
+        "optimizer on the host",
         "gradient synchronisation",
     ),
     "pipeline bubble": ("pipeline bubble",),
@@ -170,7 +172,7 @@ def _split(name: str, seconds: float, values: Scalars) -> Iterator[tuple[str, fl
             yield from _split(need, seconds * values[need] / values[name], values)
     else:
         if name == "optimizer_time" and not values["optimizer_on_device"]:
-            name = _FETCHED
+            name = _ON_HOST
         yield _NAMES.get(name, name.removesuffix("_time").replace("_", " ")), seconds
 
 

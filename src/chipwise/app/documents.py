@@ -17,6 +17,7 @@ EXIT_INFEASIBLE = 3
 EXIT_FINDINGS = 4
 
 Basis = Literal["measured", "calibrated", "datasheet", "assumed"]
+Mode = Literal["strong", "weak"]
 Verdict = Literal["fits", "tight", "does not fit", "unknown"]
 
 
@@ -369,17 +370,25 @@ class Plan(Performance):
 class SearchReport(Part):
     """How the plans were found."""
 
+    systems: int
+    """Systems looked at, each count of an accelerator by itself."""
     candidates: int
     evaluated: int
     pruned: int
+    """Ruled out without loss: ``candidates`` less ``evaluated``."""
+    pruned_by: Mapping[str, int]
+    """Candidates by what ruled them out: dominance, memory or time."""
     fit: int
+    """Of those evaluated."""
     elapsed_s: float
 
 
 class ParetoPoint(Part):
-    """A plan that no other beats in time, cost and energy, as far as both are known."""
+    """One option; on the front no other beats it in time, cost and energy, as far as known."""
 
     system: str
+    family: str = ""
+    """Accelerator family."""
     devices: int
     rank: int | None = None
     """Place in ``plans``, when it stands there."""
@@ -387,6 +396,60 @@ class ParetoPoint(Part):
     device_hours: float
     cost_usd: float | None = None
     energy_kwh: float | None = None
+
+
+class Bind(Part):
+    """A limit or resource of the recommended plan, and what one step more of it buys."""
+
+    constraint: str
+    unit: str = ""
+    value: float | None = None
+    limit: float | None = None
+    slack: float | None = None
+    """Share of the limit that is left; negative where it is missed."""
+    step: str | None = None
+    speedup: float | None = None
+    """Throughput after that step over before, the layout searched again or kept."""
+
+
+class Turn(Part):
+    """The winner if an input were otherwise."""
+
+    change: str
+    winner: str
+    turns: bool
+    """Whether another plan than the recommended one wins."""
+    effect: float
+    """Relative change of the recommended plan's objective."""
+
+
+class Choice(Part):
+    """How sure the choice between the plans is, given what is not known for certain."""
+
+    samples: int
+    probability_best: Mapping[int, float]
+    """Chance that a plan is the best, by rank."""
+    regret_mean: float
+    """What the recommended plan takes beyond the best one, relative, on average."""
+    regret_p90: float
+    ties: tuple[int, ...]
+    """Ranks of plans that beat the recommended one often enough to be its equal."""
+    sensitivity: tuple[Turn, ...]
+
+
+class ScalingPoint(Part):
+    """The best layout at one count of the recommended plan's devices."""
+
+    mode: Mode
+    """The global batch kept, or kept per device."""
+    system: str
+    devices: int
+    nodes: int
+    global_batch: int
+    step_time_s: float
+    tokens_per_s: float
+    efficiency: float
+    """Throughput per device over that of the smallest count."""
 
 
 class NoFit(Part):
@@ -406,6 +469,14 @@ class PlanDocument(Document):
     plans: tuple[Plan, ...]
     search: SearchReport
     pareto: tuple[ParetoPoint, ...] = ()
+    best_per_family: tuple[ParetoPoint, ...] = ()
+    """The best option of each accelerator family, by the objective."""
+    binds: tuple[Bind, ...] = ()
+    """What holds the recommended plan back."""
+    choice: Choice | None = None
+    """None where there is nothing to choose from."""
+    scaling: tuple[ScalingPoint, ...] = ()
+    """Only where asked for."""
     no_fit: tuple[NoFit, ...] = ()
     observed: tuple[Observed, ...] = ()
     """What own runs changed, by accelerator."""

@@ -288,6 +288,8 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     max_devices: Whole | None = None
     top: Whole = 10
     """Plans to return."""
+    scaling: Whole | None = None
+    """Devices up to which scaling curves of the recommended plan are computed."""
 
     @model_validator(mode="after")
     def _a_plan_needs_a_length(self) -> PlanTrainRequest:

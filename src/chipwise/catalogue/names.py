@@ -124,13 +124,14 @@ def _clusters(name: str) -> list[Cluster]:
             name=name,
         )
     factors = shape_of(count.strip()) if _colon else ()
-    if _is_selector(left):
+    if is_selector(left):
         return _selected(left, factors)
     accelerator, system, understood = _resolve(left)
     return [make_cluster(accelerator, factors, system, understood)]
 
 
-def _is_selector(text: str) -> bool:
+def is_selector(text: str) -> bool:
+    """Whether a name without a count stands for several accelerators."""
     wanted = text.strip().lower()
     if wanted in ("any", "purchasable") or _SIZE.match(wanted):
         return True

@@ -233,6 +233,8 @@ def plan_flags() -> tuple[Flag, ...]:
         Flag("budget", _("most the run may cost, such as 5000USD"), "USD", section=section),
         Flag("max-devices", _("most devices a plan may use"), "N", section=section),
         Flag("top", _("plans to show"), "N", section=section),
+        Flag("scaling", _("also scaling curves of the first plan up to N devices"), "N",
+             section=section),
     )  # fmt: skip
 
 

@@ -101,7 +101,8 @@ def _front(
     for column in worse.T:
         no_worse &= column[:, None] <= column[None, :]
     earlier = np.arange(len(table))[:, None] < np.arange(len(table))[None, :]
-    return ~(no_worse & (~no_worse.T | earlier)).any(axis=0)
+    kept: NDArray[np.bool_] = ~(no_worse & (~no_worse.T | earlier)).any(axis=0)
+    return kept
 
 
 def _best(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -21,5 +24,38 @@ class Counts:
     """Of those evaluated."""
 
     def __add__(self, other: Counts) -> Counts:
-        names = [field.name for field in fields(self)]
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Counts(*(one + another for one, another in pairs))
+
+    @property
+    def pruned(self) -> int:
+        """Ruled out without being looked at one by one."""
+        return self.pruned_by_dominance + self.pruned_by_memory + self.pruned_by_time
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The same by cluster, while a search goes on. Each of shape (clusters,)."""
+
+    candidates: NDArray[np.int64]
+    pruned_by_dominance: NDArray[np.int64]
+    pruned_by_memory: NDArray[np.int64]
+    pruned_by_time: NDArray[np.int64]
+    evaluated: NDArray[np.int64]
+    fit: NDArray[np.int64]
+
+    @classmethod
+    def zero(cls, clusters: int) -> Tally:
+        """Nothing yet."""
+        return cls(*(np.zeros(clusters, dtype=np.int64) for _ in range(6)))
+
+    def add(self, name: str, by_cluster: NDArray[np.int64]) -> None:
+        """Count some more."""
+        counted: NDArray[np.int64] = getattr(self, name)
+        counted += by_cluster
+
+    def of(self, cluster: int) -> Counts:
+        """The counts of one cluster."""
+        every = (self.candidates, self.pruned_by_dominance, self.pruned_by_memory,
+                 self.pruned_by_time, self.evaluated, self.fit)  # fmt: skip
+        return Counts(*(int(column[cluster]) for column in every))

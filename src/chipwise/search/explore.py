@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chipwise.calibration import shipped
-from chipwise.search.counts import Counts
+from chipwise.search.counts import Tally
 from chipwise.search.field import Field, Mask
 from chipwise.search.leaders import Leaders, merged
 from chipwise.search.space import spaces
@@ -36,9 +35,7 @@ class Explored:
     fields: tuple[Field, ...]
     leaders: Leaders
     """The best candidates of each cluster."""
-    counts: Counts
-    candidates: NDArray[np.intp]
-    """Candidates of each cluster. Shape (clusters,)."""
+    tally: Tally
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -70,65 +67,37 @@ def explore(
     fields = tuple(
         Field.of(table, place, limit, exhaustive=exhaustive) for place, table in enumerate(tables)
     )
-    size = len(jobs)
-    if exhaustive:
-        leaders, counts = _evaluated(fields, [field.allowed > 0 for field in fields], most)
-    else:
-        leaders, counts = _bounded_search(fields, size, most)
-    return Explored(fields, leaders, counts + _whole(fields), _per_cluster(fields, size))
-
-
-def _bounded_search(fields: Sequence[Field], size: int, most: int) -> tuple[Leaders, Counts]:
-    """Leaders and counts, whatever cannot be among the leaders left out."""
-    where = [field.open for field in fields]
-    counts = _lost(fields, [field.allowed > 0 for field in fields], where, "memory")
-    seeds = [field.seeds(some, _SEEDS) for field, some in zip(fields, where, strict=True)]
-    leaders, seen = _evaluated(fields, seeds, most)
-    where = [some & ~done for some, done in zip(where, seeds, strict=True)]
-    rest, lost = _beating(fields, where, leaders.marks(size))
-    found, seen_later = _evaluated(fields, rest, most)
-    return merged([leaders, found]), counts + seen + lost + seen_later
-
-
-def _beating(
-    fields: Sequence[Field], where: Sequence[Mask], marks: NDArray[np.float64]
-) -> tuple[list[Mask], Counts]:
-    """Where a candidate may still beat the mark of its cluster, and how many may not."""
-    left = [
-        some & (field.fast <= marks[field.table.space.cluster])
-        for field, some in zip(fields, where, strict=True)
-    ]
-    return left, _lost(fields, where, left, "time")
-
-
-def _lost(
-    fields: Sequence[Field], before: Sequence[Mask], after: Sequence[Mask], bound: str
-) -> Counts:
-    lost = sum(
-        field.count(old & ~new) for field, old, new in zip(fields, before, after, strict=True)
-    )
-    return Counts(**{f"pruned_by_{bound}": lost})
-
-
-def _evaluated(
-    fields: Sequence[Field], where: Sequence[Mask], most: int
-) -> tuple[Leaders, Counts]:
-    parts, counts = [Leaders.none(most)], Counts()
-    for field, chosen in zip(fields, where, strict=True):
-        found, seen = field.evaluated(chosen)
-        parts += found
-        counts += seen
-    return merged(parts), counts
-
-
-def _whole(fields: Sequence[Field]) -> Counts:
-    every = sum(int(field.candidates.sum()) for field in fields)
-    kept = sum(int(field.allowed.sum()) for field in fields)
-    return Counts(candidates=every, pruned_by_dominance=every - kept)
-
-
-def _per_cluster(fields: Sequence[Field], size: int) -> NDArray[np.intp]:
-    found = np.zeros(size, dtype=np.intp)
+    tally = Tally.zero(len(jobs))
     for field in fields:
-        np.add.at(found, field.table.space.cluster, field.candidates.sum(axis=0))
-    return found
+        everywhere = np.ones(field.allowed.shape, dtype=bool)
+        tally.add("candidates", field.count(everywhere, field.candidates))
+        tally.add("pruned_by_dominance", field.count(everywhere, field.candidates - field.allowed))
+    if exhaustive:
+        everything = [field.allowed > 0 for field in fields]
+        leaders = _evaluated(fields, everything, most, tally)
+    else:
+        leaders = _bounded_search(fields, len(jobs), most, tally)
+    return Explored(fields, leaders, tally)
+
+
+def _bounded_search(fields: Sequence[Field], size: int, most: int, tally: Tally) -> Leaders:
+    """The leaders, found without looking at what cannot be among them."""
+    where = [field.open for field in fields]
+    for field, some in zip(fields, where, strict=True):
+        tally.add("pruned_by_memory", field.count(~some))
+    seeds = [field.seeds(some, _SEEDS) for field, some in zip(fields, where, strict=True)]
+    leaders = _evaluated(fields, seeds, most, tally)
+    marks = leaders.marks(size)
+    rest = []
+    for field, some, done in zip(fields, where, seeds, strict=True):
+        beats = field.fast <= marks[field.table.space.cluster]
+        rest.append(some & ~done & beats)
+        tally.add("pruned_by_time", field.count(some & ~done & ~beats))
+    return merged([leaders, _evaluated(fields, rest, most, tally)])
+
+
+def _evaluated(fields: Sequence[Field], where: Sequence[Mask], most: int, tally: Tally) -> Leaders:
+    parts = [Leaders.none(most)]
+    for field, chosen in zip(fields, where, strict=True):
+        parts += field.evaluated(chosen, tally)
+    return merged(parts)

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.search.bounds import Bounds, bounds_of, undominated
-from chipwise.search.counts import Counts
+from chipwise.search.counts import Tally
 from chipwise.search.leaders import Leaders
 from chipwise.search.space import Index, Vector
 from chipwise.search.table import Table
@@ -83,23 +83,34 @@ class Field:
         chosen[:, first] = True
         return chosen & where
 
-    def count(self, where: Mask) -> int:
-        """Candidates of some groups and layouts."""
-        return int(self.allowed[where].sum())
+    def count(self, where: Mask, of: Index | None = None) -> NDArray[np.int64]:
+        """Candidates of some groups and layouts, by cluster. Shape (clusters,).
 
-    def evaluated(self, where: Mask) -> tuple[list[Leaders], Counts]:
+        Args:
+            where: groups and layouts.
+            of: candidates of each group and layout; those of templates that are kept when None.
+        """
+        some = np.where(where, self.allowed if of is None else of, 0).sum(axis=0)
+        return self._by_cluster(some)
+
+    def evaluated(self, where: Mask, tally: Tally) -> list[Leaders]:
         """All candidates of some groups and layouts, by block the best of each layout."""
         found: list[Leaders] = []
-        seen = Counts()
         for group in range(self.bounds.num_groups):
             templates = np.flatnonzero(self.kept & (self.bounds.group == group))
             columns = self.table.rows(templates)
             blocks = _blocks(np.flatnonzero(where[group]), len(templates))
             work = _Work(self, templates, columns, group)
-            for part, fit in spread(work.block, blocks):
+            for (part, fits), layouts in zip(spread(work.block, blocks), blocks, strict=True):
                 found.append(part)
-                seen += Counts(fit=fit)
-        return found, replace(seen, evaluated=self.count(where))
+                tally.add("fit", self._by_cluster(fits, layouts))
+        tally.add("evaluated", self.count(where))
+        return found
+
+    def _by_cluster(self, some: Index, layouts: Index | None = None) -> NDArray[np.int64]:
+        space = self.table.space
+        cluster = space.cluster if layouts is None else space.cluster[layouts]
+        return np.bincount(cluster, weights=some, minlength=len(space.jobs)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -111,8 +122,8 @@ class _Work:
     columns: dict[str, Vector]
     group: int
 
-    def block(self, layouts: Index) -> tuple[Leaders, int]:
-        """The best template of each layout, and how many candidates fit."""
+    def block(self, layouts: Index) -> tuple[Leaders, Index]:
+        """The best template of each layout, and how many candidates fit. (layouts,)"""
         table, space = self.field.table, self.field.table.space
         share = table.share(self.columns, layouts)
         able = space.allowed[self.templates][:, space.stage_choice[layouts]]
@@ -122,9 +133,8 @@ class _Work:
         columns = {name: value[down] for name, value in self.columns.items()}
         time = table.time(columns, layouts[across]) if len(across) else np.zeros((0, 0))
         time = np.where(fits[some], time, np.inf)
-        return self._leaders(time, share[some], self.templates[down], layouts[across]), int(
-            fits.sum()
-        )
+        leaders = self._leaders(time, share[some], self.templates[down], layouts[across])
+        return leaders, fits.sum(axis=0)
 
     def _leaders(self, time: Vector, share: Vector, templates: Index, layouts: Index) -> Leaders:
         if not len(layouts):
@@ -175,9 +185,7 @@ def _fast(table: Table, bounds: Bounds, where: Mask) -> Vector:
     """Fast bounds of groups and layouts, infinite elsewhere. [s]"""
     fast = np.full(where.shape, np.inf)
     layouts = np.flatnonzero(where.any(axis=0))
-    parts = spread(
-        lambda some: table.time(bounds.fast, some), _blocks(layouts, bounds.num_groups)
-    )
+    parts = spread(lambda some: table.time(bounds.fast, some), _blocks(layouts, bounds.num_groups))
     if parts:
         found = np.concatenate(parts, axis=1)
         fast[:, layouts] = np.where(where[:, layouts], found, np.inf)

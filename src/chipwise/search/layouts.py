@@ -106,7 +106,9 @@ def _inner(room: Room, tp: int, pp: int, dp: int, cp: int, divides: bool) -> Ite
     for ep in room.choices("ep", experts):
         for vpp in room.choices("vpp", chunks):
             for along in room.choices("sequence_parallel", parallel if tp > 1 else [0]):
-                for group in room.choices("shard_group", groups if stack.hybrid_shard else groups[-1:]):
+                for group in room.choices(
+                    "shard_group", groups if stack.hybrid_shard else groups[-1:]
+                ):
                     yield tp, pp, dp, cp, ep, vpp, 0, along, group
 
 

@@ -60,8 +60,7 @@ def measures(
     """
     stack = stacks()[base.framework or "other"]
     found = tuple(
-        base.model_copy(update=dict(updates))
-        for updates in _choices(base, pinned, stack, several)
+        base.model_copy(update=dict(updates)) for updates in _choices(base, pinned, stack, several)
     )
     rows = [(strategy_columns(one, workload, stack), {"": ""}) for one in found]
     stacked, _keys = stack_columns(rows)
@@ -84,7 +83,7 @@ def measures(
 def agreed(value: Array) -> Array:
     """One number where all have the same."""
     every = np.asarray(value, dtype=np.float64).reshape(-1)
-    return float(every[0]) if bool(np.all(every == every[0])) else every
+    return float(every[0]) if bool((every == every[0]).all()) else every
 
 
 def shards_of(stack: Stack, stated: Shard | None, several: bool) -> tuple[Shard, ...]:

@@ -30,17 +30,9 @@ class Found:
 
     job: TrainingJob
     best: tuple[Candidate, ...]
-    candidates: int
+    counts: Counts
     lean: Leanest | None
     """The layout that needs least memory, where nothing fits."""
-
-
-@dataclass(frozen=True)
-class Searched:
-    """All clusters of one accelerator, with the size of the search."""
-
-    found: tuple[Found, ...]
-    counts: Counts
 
 
 def search_all(
@@ -50,7 +42,7 @@ def search_all(
     overrides: Mapping[str, float] | None = None,
     *,
     exhaustive: bool = False,
-) -> Searched:
+) -> tuple[Found, ...]:
     """The fastest layouts of a job on clusters of one accelerator, within a share of the memory.
 
     Args:
@@ -65,9 +57,7 @@ def search_all(
         UsageError: nothing trains on this accelerator, or what is pinned breaks a rule.
     """
     explored = explore(jobs, limit, most, overrides or {}, exhaustive=exhaustive)
-    return Searched(
-        tuple(_found(explored, job, place) for place, job in enumerate(jobs)), explored.counts
-    )
+    return tuple(_found(explored, job, place) for place, job in enumerate(jobs))
 
 
 def search(
@@ -77,7 +67,7 @@ def search(
     overrides: Mapping[str, float] | None = None,
 ) -> Found:
     """The fastest layouts of a job on its cluster; see ``search_all``."""
-    return search_all([job], limit, most, overrides).found[0]
+    return search_all([job], limit, most, overrides)[0]
 
 
 def holds(job: TrainingJob, limit: float, overrides: Mapping[str, float] | None = None) -> bool:
@@ -93,5 +83,5 @@ def _found(explored: Explored, job: TrainingJob, place: int) -> Found:
         strategy = space.strategy(int(leaders.template[row]), int(leaders.layout[row]))
         share, time = float(leaders.share[row]), float(leaders.time[row])
         best.append(Candidate(space.jobs[place], strategy, share, time))
-    count = int(explored.candidates[place])
-    return Found(job, tuple(best), count, None if best else leanest(explored.fields, place))
+    lean = None if best else leanest(explored.fields, place)
+    return Found(job, tuple(best), explored.tally.of(place), lean)

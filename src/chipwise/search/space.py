@@ -68,7 +68,8 @@ class Space:
         for name, values in self.degrees.items():
             if name != "micro_batch":
                 new[1:] |= values[1:] != values[:-1]
-        return np.flatnonzero(new)[np.cumsum(new) - 1]
+        first: Index = np.flatnonzero(new)[np.cumsum(new) - 1]
+        return first
 
     @cached_property
     def stage_choice(self) -> Index:
@@ -88,7 +89,10 @@ class Space:
                           for one in some.strategies])  # fmt: skip
         no_pipeline = (some.offloads_activations | alone)[:, None]
         layers_per_stage = np.ceil(self.jobs[0].model.num_layers / pp)
-        return (some.every[:, None] <= layers_per_stage) & ~(no_pipeline & (pp > 1))
+        able: NDArray[np.bool_] = (some.every[:, None] <= layers_per_stage) & ~(
+            no_pipeline & (pp > 1)
+        )
+        return able
 
     def strategy(self, template: int, layout: int) -> Strategy:
         """One candidate as a strategy."""
@@ -155,7 +159,11 @@ def trainers(accelerator: Accelerator) -> tuple[Framework, ...]:
 
 
 def _space(
-    jobs: tuple[TrainingJob, ...], framework: Framework, table: Vector, cluster: Index, several: bool
+    jobs: tuple[TrainingJob, ...],
+    framework: Framework,
+    table: Vector,
+    cluster: Index,
+    several: bool,
 ) -> Space:
     stated = jobs[0].strategy
     start = {

@@ -1,4 +1,4 @@
-"""A space as broadcasting columns: templates down, layouts across, each quantity on its own axes."""
+"""A space as broadcasting columns: templates down, layouts across."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.calibration import Calibration
-from chipwise.columns import cluster_columns, run_columns, stack_columns, training_columns
+from chipwise.columns import (
+    cluster_columns,
+    cost_columns,
+    run_columns,
+    stack_columns,
+    training_columns,
+)
 from chipwise.estimate import evaluate_first_stage, evaluate_memory, evaluate_time
 from chipwise.quantity import Array
 from chipwise.search.measures import agreed
@@ -44,13 +50,15 @@ class Table:
         """
         some = space.templates
         chosen = [some.strategies[place] for place in some.representatives]
-        rows = [training_columns(space.jobs[0], strategy) for strategy in chosen]
-        inputs, keys = stack_columns(rows)
+        inputs, keys = stack_columns([training_columns(space.jobs[0], one) for one in chosen])
+        for name in cost_columns(space.jobs[0]):
+            del inputs[name]
         every = {**inputs, **calibration.columns(keys)}
-        size = (len(rows),)
-        spread = {name: np.broadcast_to(np.asarray(value), size)[some.group]
-                  for name, value in every.items()}  # fmt: skip
-        of_template = {name: agreed(value) for name, value in spread.items()} | some.columns
+        of_choice = {name: agreed(value) for name, value in every.items()}
+        of_template = {
+            name: value[some.group] if isinstance(value, np.ndarray) else value
+            for name, value in of_choice.items()
+        } | some.columns
         of_layout = _cluster_columns(space) | space.degrees | _derived(space)
         kept = {name: value for name, value in of_template.items() if name not in of_layout}
         varied = {name: value for name, value in kept.items() if isinstance(value, np.ndarray)}
@@ -84,16 +92,12 @@ class Table:
         share = _over(*(np.asarray(values[name]) for name in names))
         return np.broadcast_to(share, (_height(rows), len(layouts)))
 
-    def memory(
-        self, rows: Mapping[str, Vector], layouts: Index
-    ) -> tuple[Vector, Vector, Vector]:
+    def memory(self, rows: Mapping[str, Vector], layouts: Index) -> tuple[Vector, Vector, Vector]:
         """Needed and usable bytes of a device, needed bytes of a host. Shape (rows, layouts)."""
         names = ("needed_bytes", "usable_bytes", "host_needed_bytes")
         values = evaluate_memory(self._columns(rows, layouts), names)
         shape = (_height(rows), len(layouts))
-        needed, usable, host = (
-            np.broadcast_to(np.asarray(values[name]), shape) for name in names
-        )
+        needed, usable, host = (np.broadcast_to(np.asarray(values[name]), shape) for name in names)
         return needed, usable, host
 
     def time(self, rows: Mapping[str, Vector], layouts: Index) -> Vector:

@@ -11,13 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chipwise.intervals import BETWEEN_SITES, WITHIN_SITE
 from chipwise.validation.table import SPEED
-
-BETWEEN_SITES = 0.15
-"""Standard deviation of the level between sites, in ln (left-out errors of published sources)."""
-WITHIN_SITE = 0.12
-"""Standard deviation of runs around the level of their site, in ln."""
-
 
 ODD_RUN = 0.4
 """Distance from the prediction at which an observed run is more likely odd itself than a sign
@@ -33,6 +28,11 @@ class Shift:
     time_narrowing: float
     """Factor on the width of time intervals, at most 1."""
     memory_narrowing: float
+
+    @property
+    def time_factor(self) -> float:
+        """By how much step times are longer than predicted."""
+        return float(np.exp(self.time))
 
     @property
     def tells_nothing(self) -> bool:

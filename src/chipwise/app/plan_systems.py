@@ -1,0 +1,124 @@
+"""The systems of a plan: as written where there is a count, else in every count there is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, lcm, log2
+from pathlib import Path
+
+from chipwise import rules
+from chipwise.app.jobs import job_on
+from chipwise.app.requests import PlanTrainRequest
+from chipwise.catalogue.load import use_catalogue
+from chipwise.catalogue.sizes import choices_of
+from chipwise.defaults import default_precision
+from chipwise.errors import UsageError
+from chipwise.i18n import _
+from chipwise.spec.hardware import Cluster
+from chipwise.spec.job import TrainingJob
+
+TOKENS_PER_STEP = 2**20
+TOKENS_PER_DEVICE = 2**10
+"""Global batch where none is stated: a million tokens, and a thousand per device at least.
+
+Published runs use 1 to 4 million tokens up to 70B parameters, and 16 million on 16,384 devices.
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One system of the question, or one accelerator in all its counts: an answer each."""
+
+    name: str
+    jobs: tuple[TrainingJob, ...]
+    """One for each count, the smallest first."""
+
+    @property
+    def accelerator(self) -> str:
+        """Accelerator id."""
+        return self.jobs[0].cluster.accelerator.id
+
+
+def lines_of(request: PlanTrainRequest) -> list[Line]:
+    """The systems of a request, with the request's own catalogue in use.
+
+    Raises:
+        UsageError: unknown names, no model, or a contradiction in what is trained.
+    """
+    use_catalogue(Path(request.catalogue) if request.catalogue else None)
+    choices = choices_of(request.on or "", request.max_devices)
+    first = _with_sequence(job_on(choices[0][0], request))
+    every = [[_on(first, cluster, request) for cluster in clusters] for clusters in choices]
+    batch = _batch([job for jobs in every for job in jobs])
+    lines = []
+    for jobs in every:
+        filled = tuple(_with(job, global_batch=batch) for job in jobs)
+        cluster = filled[0].cluster
+        lines.append(Line(cluster.accelerator.id if len(filled) > 1 else cluster.name, filled))
+    return lines
+
+
+def check_size(job: TrainingJob, most: int | None) -> None:
+    """Refuse a system that is larger than allowed, or that cannot hold what is stated.
+
+    Raises:
+        UsageError: too many devices.
+        LayoutError: what is stated breaks a rule there.
+    """
+    devices = job.cluster.num_devices
+    if most is not None and devices > most:
+        text = _("{devices} devices are more than --max-devices {most}")
+        raise UsageError("too-many-devices", text.format(devices=devices, most=most))
+    rules.check_stated(job)
+
+
+def divisible(job: TrainingJob) -> TrainingJob:
+    """With a global batch that the devices can share, so that only memory decides."""
+    devices, micro_batch = job.cluster.num_devices, job.strategy.micro_batch or 1
+    batch = rules.smallest_batch(devices, micro_batch, job.workload.global_batch or 1)
+    return _with(job, global_batch=batch)
+
+
+def _with_sequence(job: TrainingJob) -> TrainingJob:
+    """With a sequence length and an optimizer, so that all systems train the same."""
+    strategy = job.strategy
+    if strategy.optimizer is None:
+        strategy = strategy.model_copy(update={"optimizer": "adamw"})
+    job = job.model_copy(update={"strategy": strategy})
+    if job.workload.seq_len is None:
+        return _with(job, seq_len=min(4096, job.model.max_context or 4096))
+    return job
+
+
+def _on(job: TrainingJob, cluster: Cluster, request: PlanTrainRequest) -> TrainingJob:
+    moved = job.model_copy(update={"cluster": cluster})
+    if request.precision is not None:
+        return moved
+    return _with(moved, precision=default_precision(cluster.accelerator, "fsdp"))
+
+
+def _with(job: TrainingJob, **updates: object) -> TrainingJob:
+    return job.model_copy(update={"workload": job.workload.model_copy(update=updates)})
+
+
+def _batch(jobs: list[TrainingJob]) -> int:
+    """One global batch for all systems, divisible by all their device counts if possible.
+
+    Else a power of two, which most layouts share. A stated micro-batch always divides it.
+    """
+    stated = jobs[0].workload.global_batch
+    if stated is not None:
+        return stated
+    most = max(job.cluster.num_devices for job in jobs)
+    tokens = max(TOKENS_PER_STEP, TOKENS_PER_DEVICE * most)
+    target = max(1, round(tokens / (jobs[0].workload.seq_len or 1)))
+    micro_batch = jobs[0].strategy.micro_batch or 1
+    common = lcm(*{job.cluster.num_devices * micro_batch for job in jobs})
+    if common <= 2 * target:
+        return _up(target, common)
+    return _up(2 ** round(log2(target)), micro_batch)
+
+
+def _up(least: int, step: int) -> int:
+    """The smallest multiple of ``step`` that is not less."""
+    return ceil(least / step) * step
