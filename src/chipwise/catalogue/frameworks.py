@@ -33,6 +33,7 @@ class Stack(Frozen):
     interleaves: bool
     balances_head: bool
     splits_hand_over: bool
+    fuses_accumulation: bool
     host_driven_pipeline: bool
     loads_whole: bool
     norm_input_bytes: Size

@@ -173,6 +173,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "schedule_bubble": _SCHEDULE_BUBBLE.get(strategy.pp_schedule or "1f1b", 1.0),
         "weight_copies": 2.0 if strategy.pp_schedule == "dualpipe" and pp > 1 else 1.0,
         "hand_over_split": float(stack.splits_hand_over),
+        "fused_accumulation": float(stack.fuses_accumulation),
         "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),
         "recompute_share": share if not selective or eager else 0.4,

@@ -82,6 +82,7 @@ _JOB = {
     "shard_weights": ("1", "1 when weights are sharded"),
     "sequence_parallel": ("1", "1 when norms and dropout are split over tp"),
     "balances_head": ("1", "1 when stages are balanced with the head as work"),
+    "fused_accumulation": ("1", "1 when weight-gradient products add to the kept gradient"),
     "hand_over_split": ("1", "1 when pipeline messages are scattered over tp"),
     "schedule_bubble": ("1", "bubble of the pipeline schedule over that of 1F1B"),
     "weight_copies": ("1", "stages whose weights a device keeps for the schedule"),

@@ -18,13 +18,18 @@ def accumulation_time(
     grad_bytes: Array,
     compute_bytes: Array,
     bandwidth: Array,
+    fused_accumulation: Array,
+    fused_accumulation_share: Array,
 ) -> Array:
     """Adding one micro-batch's gradients to the accumulated ones. [s]
 
     Notes:
-        The new gradient is read once, the accumulated one read and written.
+        The new gradient is read once, the accumulated one read and written. A weight-gradient
+        product that adds to the kept gradient itself does so while it multiplies: a share stays
+        exposed. Grouped products of experts have few operations per gradient to hide behind.
     """
-    dense = (stage_dense_params + stage_outer_params) / weight_divisor
+    exposed = np.where(fused_accumulation > 0, fused_accumulation_share, 1.0)
+    dense = exposed * (stage_dense_params + stage_outer_params) / weight_divisor
     params = dense + stage_expert_params / expert_weight_divisor
     return trained_share * params * (2 * grad_bytes + compute_bytes) / bandwidth
 

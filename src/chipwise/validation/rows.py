@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import get_args
 
-from chipwise.catalogue.frameworks import normalise_framework
+from chipwise.catalogue.frameworks import normalise_framework, stacks
 from chipwise.catalogue.hardware import load_accelerator, load_node
 from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
@@ -47,6 +47,9 @@ _CHOICES = {
 }
 """Cells that hold one of a few words."""
 _LARGEST_CELL = 1e15
+_BLACKWELL_RELEASE, _NVFP4_RELEASE = "25.01", "25.08"
+"""Container releases of NVIDIA's stacks: the first for Blackwell, and the first that trains in 4
+bits [nvidia-nvfp4]. Older ones named for Blackwell cannot be what ran."""
 
 
 class SkippedRowError(Exception):
@@ -242,8 +245,19 @@ def _method(text: str, base: str | None) -> str:
 
 
 def _precision(row: Cells) -> str | None:
+    """The number format stated; of a release before the narrowest one existed, the one before it.
+
+    Unstated formats are else filled in as for a user of today.
+    """
     text = word_in(row, "precision").split("/")[0]
-    return text if text in get_args(Dtype) else None
+    if text in get_args(Dtype):
+        return text
+    release = re.fullmatch(r"(\d\d\.\d\d)(\.\d+)?", word_in(row, "framework_version"))
+    if release is None or not _BLACKWELL_RELEASE <= release[1] < _NVFP4_RELEASE:
+        return None
+    family = load_accelerator(row.get("accelerator", "").strip().lower()).family
+    narrowest = stacks()[framework_in(row)].precision.get(family)
+    return "fp8" if narrowest == "nvfp4" else None
 
 
 def _global_batch(row: Cells, strategy: Strategy) -> int | None:
