@@ -158,10 +158,11 @@ def ep_exposed_time(
     devices_per_node: Array,
     ep_exposed_inside: Array,
     ep_exposed_across: Array,
+    expert_software_factor: Array,
 ) -> Array:
     """Expert communication of one layer that computing does not hide. [s]"""
     share = np.where(ep <= devices_per_node, ep_exposed_inside, ep_exposed_across)
-    return ep_layer_time * share
+    return ep_layer_time * share * expert_software_factor
 
 
 @quantity(unit="s", source="liu2023ring")
@@ -202,6 +203,8 @@ def gradient_sync_time(
     grad_communication_bytes: Array,
     shard_weights: Array,
     shard_optimizer: Array,
+    reduces_whole: Array,
+    pp: Array,
     compute_bytes: Array,
     dp_bandwidth: Array,
     network_latency: Array,
@@ -212,11 +215,14 @@ def gradient_sync_time(
     Notes:
         A reduce-scatter of gradients and an all-gather of weights, each (n-1)/n of the bytes;
         an all-reduce moves the same. With sharded weights see ``shard_microbatch_time``.
+        DeepSpeed's pipeline engine all-reduces bf16 runs' gradients whole, though each rank updates
+        a shard (``reduces_whole``) [deepspeed-pipeline].
     """
     dense = (stage_dense_params + stage_outer_params) * (1 - 1 / (dp * cp))
     experts = stage_expert_params * (1 - 1 / expert_state_shards)
     gather_bytes = np.where(shard_optimizer > 0, compute_bytes, grad_communication_bytes)
-    each = grad_communication_bytes + gather_bytes
+    again = np.where(pp > 1, reduces_whole * shard_optimizer * grad_communication_bytes, 0.0)
+    each = grad_communication_bytes + gather_bytes + again
     moved = (dense + experts) * trained_share * each / dp_bandwidth
     once = np.where(dp * cp > 1, moved + 2 * np.log2(num_nodes) * network_latency, 0.0)
     return once * (1 - shard_weights)

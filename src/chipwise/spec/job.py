@@ -86,6 +86,8 @@ class Strategy(Frozen):
     """How the job is split and which memory-saving measures are on."""
 
     framework: Framework | None = None
+    release_year: Annotated[float, Field(gt=2000, lt=2100)] | None = None
+    """When the release of the stack came out, as 2025.75; None where not stated."""
     tp: Count | None = None
     pp: Count | None = None
     dp: Count | None = None

@@ -185,6 +185,7 @@ def _strategy(row: Cells, devices: int) -> Strategy:
         {
             **degrees,
             "framework": framework_in(row),
+            "release_year": _release_year(row),
             "shard": word_in(row, "shard") or None,
             "sequence_parallel": _flag(row, "sequence_parallel"),
             "micro_batch": count_in(row, "micro_batch"),
@@ -206,6 +207,21 @@ def _strategy(row: Cells, devices: int) -> Strategy:
             "layer_split": _flag(row, "layer_split"),
         }
     )
+
+
+def _release(row: Cells) -> str:
+    """Year and month of a container release, as 25.09; empty where none is stated."""
+    found = re.fullmatch(r"(2\d\.(0[1-9]|1[0-2]))(\.\w+)*", word_in(row, "framework_version"))
+    return found[1] if found else ""
+
+
+def _release_year(row: Cells) -> float | None:
+    """When the stack's release came out; only tuned stacks are released by year and month."""
+    release = _release(row)
+    if not release or framework_in(row) != "megatron-core":
+        return None
+    year, month = release.split(".")
+    return 2000 + int(year) + (int(month) - 1) / 12
 
 
 def _optimizer(text: str) -> str | None:
@@ -252,8 +268,7 @@ def _precision(row: Cells) -> str | None:
     text = word_in(row, "precision").split("/")[0]
     if text in get_args(Dtype):
         return text
-    release = re.fullmatch(r"(\d\d\.\d\d)(\.\d+)?", word_in(row, "framework_version"))
-    if release is None or not _BLACKWELL_RELEASE <= release[1] < _NVFP4_RELEASE:
+    if not _BLACKWELL_RELEASE <= _release(row) < _NVFP4_RELEASE:
         return None
     family = load_accelerator(row.get("accelerator", "").strip().lower()).family
     narrowest = stacks()[framework_in(row)].precision.get(family)

@@ -86,10 +86,60 @@ def test_a_power_cap_slows_by_its_root() -> None:
 def test_gradients_of_one_rank_need_no_synchronisation() -> None:
     assert (
         collectives.gradient_sync_time(
-            *(1e9, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0), *(1.0, 2.0, 0.0, 0.0, 2.0, 1e11, 1e-5, 1.0)
+            *(1e9, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0),
+            *(1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1e11, 1e-5, 1.0),
         )
         == 0
     )
+
+
+@pytest.mark.parametrize(("whole", "pp", "each"), [(0.0, 4.0, 6), (1.0, 4.0, 10), (1.0, 1.0, 6)])
+def test_a_pipeline_that_reduces_whole_gradients_moves_them_twice(
+    whole: float, pp: float, each: int
+) -> None:
+    # 1e9 parameters over 2 ranks, half of the bytes moves: 4 for a shard of fp32 gradients and 2 to
+    # hand out 16-bit weights, 4 more where gradients are handed out too; 1 GB/s
+    found = collectives.gradient_sync_time(
+        *(1e9, 0.0, 0.0, 2.0, 2.0, 1.0, 1.0),
+        *(1.0, 4.0, 0.0, 1.0, whole, pp, 2.0, 1e9, 0.0, 1.0),
+    )
+    assert found == pytest.approx(each / 2)
+
+
+def test_a_fused_product_hides_most_of_the_accumulation_but_not_that_of_experts() -> None:
+    # 1e9 dense and 1e9 expert parameters, 2 · 4 + 2 bytes each at 1 TB/s: 10 ms + 10 ms
+    apart = training.accumulation_time(1e9, 0.0, 1e9, 1.0, 1.0, 1.0, 4.0, 2.0, 1e12, 0.0, 0.3)
+    fused = training.accumulation_time(1e9, 0.0, 1e9, 1.0, 1.0, 1.0, 4.0, 2.0, 1e12, 1.0, 0.3)
+    assert apart == pytest.approx(20e-3)
+    assert fused == pytest.approx(13e-3)
+
+
+@pytest.mark.parametrize(
+    ("layers", "pp", "spare"), [(96, 8, 0), (94, 8, 1), (61, 2, 1), (78, 12, 1)]
+)
+def test_stages_that_do_not_divide_the_layers_spare_one_for_the_head(
+    layers: float, pp: float, spare: float
+) -> None:
+    assert training.spare_layers(layers, pp) == spare
+
+
+def test_a_head_behind_a_shorter_last_stage_costs_only_what_is_beyond_it() -> None:
+    # a head of 5 ms, 0.95 of it exposed on a last stage; one layer of 2 ms + 1 ms to spare
+    assert training.head_stage_time(5.0, 0.0, 2.0, 1.0, 8.0, 0.95, 0.0) == pytest.approx(4.75)
+    assert training.head_stage_time(5.0, 1.0, 2.0, 1.0, 8.0, 0.95, 0.0) == pytest.approx(1.9)
+    assert training.head_stage_time(2.0, 1.0, 2.0, 1.0, 8.0, 0.95, 0.0) == 0
+    assert training.head_stage_time(5.0, 0.0, 2.0, 1.0, 1.0, 0.95, 0.0) == 5
+
+
+def test_the_bubble_is_made_of_stages_without_the_head() -> None:
+    # 7 stages idle for a micro-batch of 10 ms, 2 ms of which are the head of the slowest one
+    assert training.bubble_time(10.0, 2.0, 7.0) == 56
+
+
+def test_expert_work_of_an_older_release_takes_longer() -> None:
+    # e^0.25 for half a year at a rate of 0.5
+    assert products.expert_software_factor(0.5, 0.5) == pytest.approx(1.2840, rel=1e-4)
+    assert products.expert_software_factor(0.0, 0.5) == 1
 
 
 def test_an_update_on_the_host_takes_the_link_and_its_processors() -> None:
