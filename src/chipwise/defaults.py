@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
+from chipwise import rules
 from chipwise.catalogue.frameworks import Stack, stacks
 from chipwise.errors import UsageError
 from chipwise.i18n import _
@@ -211,6 +212,7 @@ def _finish(
         updates["chunked_loss"] = "fused" if stack.loss == "fused" else "no"
     if layout.compiled is None:
         updates["compiled"] = stack.loss == "compiled"
+    updates["recorded"] = _recorded(job, layout, stack, notes)
     if layout.master_weights is None:
         updates["master_weights"] = stack.storage != "16bit"
     defaults = {
@@ -224,6 +226,28 @@ def _finish(
     }
     updates |= {name: value for name, value in defaults.items() if getattr(layout, name) is None}
     return layout.model_copy(update=updates)
+
+
+def _recorded(job: TrainingJob, layout: Strategy, stack: Stack, notes: list[str]) -> bool:
+    """Whether steps are recorded whole, with experts in fused kernels.
+
+    Raises:
+        UsageError: they are said to be, where no release does that.
+    """
+    narrow = "mxfp8" in (job.workload.precision, layout.fp8_recipe)
+    blackwell = job.cluster.accelerator.family == "nvidia-blackwell"
+    able = stack.records_experts and narrow and blackwell and rules.num_experts(job.model) > 0
+    if layout.recorded and not able:
+        raise UsageError(
+            "cannot-record",
+            _(
+                "--graphs: only Megatron-Core with experts in mxfp8 on Blackwell records whole "
+                "steps; leave it out, or state --framework megatron-core --precision mxfp8"
+            ),
+        )
+    if able and layout.recorded is None:
+        notes.append(_("steps recorded whole and replayed, experts in fused kernels"))
+    return able and layout.recorded is not False
 
 
 def _micro_batch(job: TrainingJob, layout: Strategy, notes: list[str]) -> int:

@@ -78,3 +78,43 @@ def test_a_device_without_bf16_trains_in_fp16() -> None:
     volta = parse_system("v100-sxm2-32")[0].accelerator
     assert default_precision(volta, "fsdp") in ("fp16", "bf16")
     assert ("bf16" in volta.peak_flops) == (default_precision(volta, "fsdp") == "bf16")
+
+
+def expert_job(precision: str, system: str = "gb200:64", **strategy: object) -> TrainingJob:
+    return TrainingJob(
+        model=load_model("deepseek-v3"),
+        cluster=parse_system(system)[0],
+        workload=TrainingWorkload.model_validate(
+            {"precision": precision, "seq_len": 4096, "global_batch": 1024}
+        ),
+        strategy=Strategy.model_validate({"framework": "megatron-core", **strategy}),
+    )
+
+
+def test_experts_in_mxfp8_on_blackwell_count_as_recorded_and_it_is_said() -> None:
+    resolved = resolve(expert_job("mxfp8"))
+    assert all(one.recorded for one in resolved.alternatives)
+    assert any("recorded" in note for note in resolved.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("precision", "system", "strategy"),
+    [
+        ("bf16", "gb200:64", {}),
+        ("nvfp4", "gb200:64", {}),
+        ("fp8", "h100-sxm:64", {}),
+        ("mxfp8", "gb200:64", {"framework": "fsdp"}),
+        ("mxfp8", "gb200:64", {"recorded": False}),
+    ],
+)
+def test_other_steps_are_launched_and_nothing_is_said(
+    precision: str, system: str, strategy: dict[str, object]
+) -> None:
+    resolved = resolve(expert_job(precision, system, **strategy))
+    assert not any(one.recorded for one in resolved.alternatives)
+    assert not any("recorded" in note for note in resolved.assumptions)
+
+
+def test_recorded_steps_are_refused_where_no_release_records_them() -> None:
+    with pytest.raises(UsageError, match=r"(?s)only Megatron-Core .* mxfp8 on Blackwell"):
+        resolve(expert_job("bf16", recorded=True))

@@ -98,6 +98,7 @@ class JobRequest(Request):
     offload: Annotated[tuple[Offload, ...], BeforeValidator(words)] = ()
     chunked_loss: Annotated[ChunkedLoss, Fold] | None = None
     compile: bool | None = None
+    graphs: bool | None = None
     headroom: Share | None = None
     """Share of device memory that must stay free."""
 
@@ -132,6 +133,7 @@ class JobRequest(Request):
         return Strategy(
             **stated,
             compiled=self.compile,
+            recorded=self.graphs,
             offload_optimizer=self._offloads("optimizer"),
             offload_params=self._offloads("params"),
             offload_activations=self._offloads("activations"),

@@ -34,6 +34,7 @@ class Stack(Frozen):
     balances_head: bool
     splits_hand_over: bool
     fuses_accumulation: bool
+    records_experts: bool
     host_driven_pipeline: bool
     loads_whole: bool
     norm_input_bytes: Size

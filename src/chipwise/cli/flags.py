@@ -141,6 +141,8 @@ def memory_flags() -> tuple[Flag, ...]:
         Flag("chunked-loss", _("cross entropy without the full logits"), "C",
              choices=("no", "yes", "fused"), section=section),
         Flag("compile", _("compiled model (torch.compile, XLA)"), kind="pair", section=section),
+        Flag("graphs", _("steps recorded whole and replayed, experts in fused kernels"),
+             kind="pair", section=section),
         Flag("headroom", _("share of device memory to leave free, such as 10%"), "X",
              section=section),
     )  # fmt: skip

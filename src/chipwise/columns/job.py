@@ -55,8 +55,6 @@ _SCHEDULE_BUBBLE = {"zero-bubble": 1 / 3, "dualpipe": 1 / 3}
 """Bubble over that of 1F1B with backward twice the forward time: (F + B - 2W)/(F + B) for ZB-H1
 [qi2023]; DualPipe leaves (p/2 - 1)·(F&B + B - 3W), about the same [deepseek-v3-report]."""
 _TOKEN_BYTES = 4.0
-_RELEASE_YEAR = 2026.25
-"""The release that rates of experts hold for; also assumed where none is stated."""
 _MATRICES = {
     **{"qv": 0.5, "qkv": 0.5, "attention": 0.75, "mlp": 0.75, "qkv+mlp": 0.9},
     **{"all-linear": 1.0, "all-linear+head": 1.0},
@@ -176,7 +174,6 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "weight_copies": 2.0 if strategy.pp_schedule == "dualpipe" and pp > 1 else 1.0,
         "hand_over_split": float(stack.splits_hand_over),
         "reduces_whole": float(deepspeed and workload.precision == "bf16"),
-        "release_lag": _RELEASE_YEAR - strategy.release_year if strategy.release_year else 0.0,
         "fused_accumulation": float(stack.fuses_accumulation),
         "balances_head": float(stack.balances_head),
         "concurrent_stages": float(not strategy.layer_split),

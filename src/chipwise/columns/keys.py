@@ -26,13 +26,20 @@ def calibration_keys(job: TrainingJob, strategy: Strategy) -> dict[str, str]:
         "fusion": "compiled" if compiled else stack.fusion,
         "host": "coherent" if device.host_bandwidth > _COHERENT_LINK else "pcie",
         "lengths": "variable" if job.workload.packing is False else "fixed",
-        "launch": "compiled" if compiled and framework != "xla" else stack.launch,
+        "launch": _launch_key(strategy, stack, framework),
+        "recording": "recorded" if strategy.recorded else "launched",
         "low_precision_class": _low_precision_key(precision, device.family, strategy),
         "attention_pairing": _pairing(framework, device.family),
         "tp_overlap": overlap[strategy.tp_overlap],
         "dp_overlap": "no" if strategy.dp_overlap is False else framework,
         "recompute_stack": "xla" if framework == "xla" else "eager",
     }
+
+
+def _launch_key(strategy: Strategy, stack: Stack, framework: str) -> str:
+    if strategy.recorded:
+        return "recorded"
+    return "compiled" if strategy.compiled and framework != "xla" else stack.launch
 
 
 def _loss_key(strategy: Strategy, stack: Stack) -> str:

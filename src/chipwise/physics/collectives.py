@@ -158,11 +158,10 @@ def ep_exposed_time(
     devices_per_node: Array,
     ep_exposed_inside: Array,
     ep_exposed_across: Array,
-    expert_software_factor: Array,
 ) -> Array:
     """Expert communication of one layer that computing does not hide. [s]"""
     share = np.where(ep <= devices_per_node, ep_exposed_inside, ep_exposed_across)
-    return ep_layer_time * share * expert_software_factor
+    return ep_layer_time * share
 
 
 @quantity(unit="s", source="liu2023ring")

@@ -83,7 +83,6 @@ _JOB = {
     "sequence_parallel": ("1", "1 when norms and dropout are split over tp"),
     "balances_head": ("1", "1 when stages are balanced with the head as work"),
     "fused_accumulation": ("1", "1 when weight-gradient products add to the kept gradient"),
-    "release_lag": ("1", "years from the stack's release to the one that rates hold for"),
     "reduces_whole": ("1", "1 when a pipeline all-reduces gradients although states are sharded"),
     "hand_over_split": ("1", "1 when pipeline messages are scattered over tp"),
     "schedule_bubble": ("1", "bubble of the pipeline schedule over that of 1F1B"),

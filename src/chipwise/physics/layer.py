@@ -99,13 +99,12 @@ def permutation_time(
     tp: Array,
     microbatch_tokens: Array,
     permutation_passes: Array,
-    expert_software_factor: Array,
     compute_bytes: Array,
     bandwidth: Array,
 ) -> Array:
     """Forward time of sorting tokens to experts and back. [s]"""
     moved = routed_width / (layers * tp) * microbatch_tokens * compute_bytes
-    return expert_software_factor * permutation_passes * moved / bandwidth
+    return permutation_passes * moved / bandwidth
 
 
 @quantity(unit="s", source="micikevicius2022")
@@ -226,14 +225,12 @@ def layer_host_time(
     tp_host_share: Array,
     has_experts: Array,
     expert_host_share: Array,
-    expert_software_factor: Array,
     moe_layer_share: Array,
     stage_wait_time: Array,
 ) -> Array:
     """Time the host needs to launch all kernels of one layer for one micro-batch. [s]"""
     parallel = 1 + tp_host_share * np.maximum(0.0, tp - 4)
-    more = expert_host_share * expert_software_factor
-    experts = 1 + has_experts * moe_layer_share * more
+    experts = 1 + has_experts * moe_layer_share * expert_host_share
     one = host_pass_time * host_factor * host_cpu_factor
     return layer_passes * one * parallel * experts + stage_wait_time
 

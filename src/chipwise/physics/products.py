@@ -186,17 +186,6 @@ def ffn_linear_time(
     )
 
 
-@quantity(unit="1", source="assumed", assumes="a constant rate; dense layers show no such trend")
-def expert_software_factor(release_lag: Array, expert_release_rate: Array) -> Array:
-    """Time of expert work with the stack's release over that with the reference release. [1]
-
-    Notes:
-        Grouped products, token dispatch and the launching of both are young: published recipes get
-        faster with each release while their layouts stay.
-    """
-    return np.exp(expert_release_rate * release_lag)
-
-
 @quantity(unit="s", source="megablocks2022")
 def expert_time(
     expert_params: Array,
@@ -209,7 +198,6 @@ def expert_time(
     microbatch_tokens: Array,
     matmul_rate: Array,
     grouped_efficiency: Array,
-    expert_software_factor: Array,
     expert_shape_efficiency: Array,
     operand_time_factor: Array,
     weight_pass_bytes: Array,
@@ -225,5 +213,5 @@ def expert_time(
     work = flop_per_multiply_add * expert_params * active_expert_share / layers
     tokens = microbatch_tokens / tp * expert_imbalance
     local = expert_params / (layers * ep * expert_tp)
-    rate = matmul_rate * grouped_efficiency * expert_shape_efficiency / expert_software_factor
+    rate = matmul_rate * grouped_efficiency * expert_shape_efficiency
     return work * tokens / rate + operand_time_factor * local * weight_pass_bytes / bandwidth

@@ -57,37 +57,16 @@ def shard_exposed_time(
     return shard_microbatch_time - hidden
 
 
-@quantity(unit="1", source="bloom2022", assumes="first and last stage share what is missing")
-def spare_layers(layers: Array, pp: Array) -> Array:
-    """Layers that the last stage holds less than the fullest one. [1]
-
-    Notes:
-        Where stages do not divide the layers, the ones with embedding and head are given fewer:
-        94 layers on 8 stages are 11 + 6·12 + 11.
-    """
-    missing = np.ceil(layers / pp) * pp - layers
-    return np.minimum(1.0, missing)
-
-
 @quantity(unit="s", source="narayanan2021")
 def head_stage_time(
-    head_time: Array,
-    spare_layers: Array,
-    layer_time: Array,
-    layer_exposed_time: Array,
-    pp: Array,
-    head_exposed_share: Array,
-    balances_head: Array,
+    head_time: Array, pp: Array, head_exposed_share: Array, balances_head: Array
 ) -> Array:
     """What the head adds to the slowest stage: all of it alone, most of it on a last stage. [s]
 
     Notes:
-        A last stage with fewer layers than the fullest has that time to spare. Stacks that
-        balance stages by cost give it fewer layers in any case.
+        Stacks that balance stages by cost give the last stage fewer layers instead.
     """
-    spare = spare_layers * (layer_time + layer_exposed_time)
-    beyond = np.maximum(0.0 * spare, head_time - spare)
-    return np.where(pp > 1, beyond * head_exposed_share * (1 - balances_head), head_time)
+    return head_time * np.where(pp > 1, head_exposed_share * (1 - balances_head), 1.0)
 
 
 @quantity(unit="s", source="narayanan2021")

@@ -86,8 +86,6 @@ class Strategy(Frozen):
     """How the job is split and which memory-saving measures are on."""
 
     framework: Framework | None = None
-    release_year: Annotated[float, Field(gt=2000, lt=2100)] | None = None
-    """When the release of the stack came out, as 2025.75; None where not stated."""
     tp: Count | None = None
     pp: Count | None = None
     dp: Count | None = None
@@ -115,6 +113,9 @@ class Strategy(Frozen):
     chunked_loss: Literal["no", "yes", "fused"] | None = None
     """Cross entropy without the full logits (chunked), or fused with the head."""
     compiled: bool | None = None
+    recorded: bool | None = None
+    """The whole step is recorded once and replayed; experts run in fused kernels beside the
+    exchange of another micro-batch's tokens."""
     pp_schedule: Schedule | None = None
     tp_overlap: bool | None = None
     dp_overlap: bool | None = None

@@ -50,6 +50,8 @@ _LARGEST_CELL = 1e15
 _BLACKWELL_RELEASE, _NVFP4_RELEASE = "25.01", "25.08"
 """Container releases of NVIDIA's stacks: the first for Blackwell, and the first that trains in 4
 bits [nvidia-nvfp4]. Older ones named for Blackwell cannot be what ran."""
+_RECORDING_RELEASE = "26.06"
+"""The first that records whole steps with fused expert kernels [megatron-bridge-pr3983]."""
 
 
 class SkippedRowError(Exception):
@@ -185,7 +187,6 @@ def _strategy(row: Cells, devices: int) -> Strategy:
         {
             **degrees,
             "framework": framework_in(row),
-            "release_year": _release_year(row),
             "shard": word_in(row, "shard") or None,
             "sequence_parallel": _flag(row, "sequence_parallel"),
             "micro_batch": count_in(row, "micro_batch"),
@@ -205,6 +206,7 @@ def _strategy(row: Cells, devices: int) -> Strategy:
             "dp_overlap": _flag(row, "dp_overlap"),
             "fp8_recipe": word_in(row, "fp8_recipe") or None,
             "layer_split": _flag(row, "layer_split"),
+            "recorded": _recorded(row),
         }
     )
 
@@ -215,13 +217,10 @@ def _release(row: Cells) -> str:
     return found[1] if found else ""
 
 
-def _release_year(row: Cells) -> float | None:
-    """When the stack's release came out; only tuned stacks are released by year and month."""
+def _recorded(row: Cells) -> bool | None:
+    """False for releases before whole steps were recorded; else what the stack does today."""
     release = _release(row)
-    if not release or framework_in(row) != "megatron-core":
-        return None
-    year, month = release.split(".")
-    return 2000 + int(year) + (int(month) - 1) / 12
+    return False if release and release < _RECORDING_RELEASE else None
 
 
 def _optimizer(text: str) -> str | None:
