@@ -235,6 +235,7 @@ def _plan(point: Evaluated, request: PlanTrainRequest, sites: Mapping[str, Site]
     return Plan(
         rank=1,
         system=point.job.cluster.name,
+        vendor=point.job.cluster.accelerator.vendor,
         devices=devices,
         understood=point.job.cluster.understood,
         layout=layout_of(point),

@@ -1,0 +1,210 @@
+"""Tidy rows of memory and time as stacked bars: where each segment, line and heading stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from chipwise.i18n import _
+from chipwise.report import words
+from chipwise.report.palette import DARK, MEMORY, PART_UNKNOWN, TIME, in_order, ink
+from chipwise.report.placing import width_of
+from chipwise.report.tidy import Row
+from chipwise.units import show
+
+WIDTH = 720
+GIB = 2.0**30
+_STEP, _TOP, _BOTTOM, _HEADING, _WHISKER = 58.0, 22.0, 42.0, 10.0, 48.0
+"""Pixels: from bar to bar; and within one, from its top."""
+_TEXT_MARGIN = 8.0
+_BOLD = 1.12
+"""Width of bold text over plain text, and a little room."""
+HEADINGS = (
+    ("name", "name_x", "left", "bold", DARK, 250),
+    ("layout", "layout_x", "left", "normal", "#5A5A5A", 420),
+    ("number", "number_x", "right", "normal", DARK, 220),
+)
+"""Texts above a bar: field, place, alignment, weight, colour, most pixels."""
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Bars to draw; places along x in the axis's unit, along y in pixels from the top."""
+
+    segments: Sequence[Row]
+    headings: Sequence[Row]
+    colours: Mapping[str, str]
+    """Of the parts, in the reader's language, in the order of the legend."""
+    longest: float
+    """End of the axis."""
+    height: float
+    notes: Sequence[str]
+    """What the subtitle explains."""
+    tooltip: Sequence[tuple[str, str]]
+    lines: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    """Marks across a bar, by ``solid`` and ``dashed``."""
+    whiskers: Sequence[Row] = ()
+
+
+def memory(rows: Sequence[Row]) -> Stacks:
+    """Memory bills in GiB, with capacity, what a program can have, and the range."""
+    plans = _grouped(rows)
+    names = ("total_bytes", "reserved_bytes", "reserved_high_bytes", "capacity_bytes")
+    most = max(_number(row, name) for row in rows for name in names)
+    longest = 1.02 * most / GIB
+
+    def number(row: Row) -> str:
+        return _("holds {used} of {capacity} · {verdict}").format(
+            used=show(_number(row, "reserved_bytes"), "B"),
+            capacity=show(_number(row, "capacity_bytes"), "B"),
+            verdict=words.verdict(str(row["verdict"])).text,
+        )
+
+    return Stacks(
+        segments=_segments(plans, "bytes", GIB, longest, MEMORY, words.part, "B"),
+        headings=_headings(plans, longest, number),
+        colours=_colours(rows, MEMORY, words.part),
+        longest=longest,
+        height=_STEP * len(plans),
+        notes=(
+            _("bar: allocated at the peak · line: capacity of the device, dashed: usable"),
+            _("dot below: what the allocator holds, with its 80 % range"),
+        ),
+        tooltip=_tooltip(_("memory")),
+        lines={
+            kind: [
+                {
+                    "at": _number(plan[0], name) / GIB,
+                    "top": place * _STEP + _TOP - 3,
+                    "bottom": place * _STEP + _BOTTOM + 3,
+                }
+                for place, plan in enumerate(plans)
+            ]
+            for kind, name in (("solid", "capacity_bytes"), ("dashed", "usable_bytes"))
+        },
+        whiskers=[
+            {
+                "at": _number(plan[0], "reserved_bytes") / GIB,
+                "low": _either(plan[0], "reserved_low_bytes", "reserved_bytes") / GIB,
+                "high": _either(plan[0], "reserved_high_bytes", "reserved_bytes") / GIB,
+                "y": place * _STEP + _WHISKER,
+            }
+            for place, plan in enumerate(plans)
+        ],
+    )
+
+
+def time(rows: Sequence[Row]) -> Stacks:
+    """Steps as shares of their time, so that slow and fast machines can be compared."""
+    plans = _grouped(rows)
+
+    def number(row: Row) -> str:
+        likely, low, high = (
+            show(_number(row, f"step_time{end}_s"), "s") for end in ("", "_low", "_high")
+        )
+        return _("step {likely} ({low} – {high})").format(likely=likely, low=low, high=high)
+
+    return Stacks(
+        segments=_segments(plans, "share", 1.0, 1.0, TIME, words.time_part, "s", "seconds"),
+        headings=_headings(plans, 1.0, number),
+        colours=_colours(rows, TIME, words.time_part),
+        longest=1.0,
+        height=_STEP * len(plans) - (_STEP - _WHISKER),
+        notes=(_("every bar is one step; the 80 % range of its time stands above it"),),
+        tooltip=_tooltip(_("time")),
+    )
+
+
+def _grouped(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each plan."""
+    key: Callable[[Row], Any] = lambda row: (row["rank"], row["system"], row["layout"])  # noqa: E731
+    return [list(group) for _key, group in groupby(rows, key)]
+
+
+def _number(row: Row, name: str) -> float:
+    value = row[name]
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _either(row: Row, name: str, otherwise: str) -> float:
+    return _number(row, otherwise if row[name] is None else name)
+
+
+def _segments(
+    plans: Sequence[Sequence[Row]],
+    amount: str,
+    scale: float,
+    longest: float,
+    colours: Mapping[str, str],
+    said: Callable[[str], str],
+    unit: str,
+    shown: str = "",
+) -> list[Row]:
+    found: list[Row] = []
+    for place, plan in enumerate(plans):
+        start = 0.0
+        by_part = {str(row["part"]): row for row in plan}
+        for name in in_order(by_part, colours):
+            row = by_part[name]
+            length = _number(row, amount) / scale
+            text = show(_number(row, shown or amount), unit)
+            room = length / longest * WIDTH
+            found.append(
+                {
+                    "bar": bar_name(row),
+                    "part": said(name),
+                    "start": start,
+                    "middle": start + length / 2,
+                    "end": start + length,
+                    "top": place * _STEP + _TOP,
+                    "centre": place * _STEP + (_TOP + _BOTTOM) / 2,
+                    "bottom": place * _STEP + _BOTTOM,
+                    "value": text,
+                    "share": words.share(_number(row, "share")),
+                    "text": text if width_of(text) + _TEXT_MARGIN < room else "",
+                    "ink": ink(colours.get(name, PART_UNKNOWN)),
+                }
+            )
+            start += length
+    return found
+
+
+def bar_name(row: Row) -> str:
+    """What a plan is called in a picture."""
+    rank, system = row["rank"], str(row["system"])
+    return system if rank is None else f"{rank} · {system}"
+
+
+def _headings(
+    plans: Sequence[Sequence[Row]], longest: float, number: Callable[[Row], str]
+) -> list[Row]:
+    return [
+        {
+            "name": bar_name(plan[0]),
+            "name_x": 0,
+            "layout": plan[0]["layout"],
+            "layout_x": (width_of(bar_name(plan[0])) * _BOLD + 10) / WIDTH * longest,
+            "number": number(plan[0]),
+            "number_x": longest,
+            "y": place * _STEP + _HEADING,
+        }
+        for place, plan in enumerate(plans)
+    ]
+
+
+def _colours(
+    rows: Sequence[Row], colours: Mapping[str, str], said: Callable[[str], str]
+) -> dict[str, str]:
+    names = in_order((str(row["part"]) for row in rows), colours)
+    return {said(name): colours.get(name, PART_UNKNOWN) for name in names}
+
+
+def _tooltip(amount: str) -> tuple[tuple[str, str], ...]:
+    return (
+        ("bar", _("plan")),
+        ("part", _("part")),
+        ("value", amount),
+        ("share", _("share")),
+    )

@@ -1,0 +1,372 @@
+"""Pictures: tidy rows drawn with Altair, as SVG, PNG or one HTML file; nothing needs the network.
+
+The only module that loads Altair and vl-convert (extra ``charts``), when a picture is asked for.
+Scales, places and colours are chosen here; the numbers are those of the rows.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from chipwise.errors import UsageError
+from chipwise.i18n import _, choose_language
+from chipwise.report import bars, points
+from chipwise.report.palette import DARK, MODES, PART_UNKNOWN, VENDOR_UNKNOWN, VENDORS, vendor_name
+from chipwise.report.placing import LogAxis
+from chipwise.report.tidy import Row
+
+if TYPE_CHECKING:
+    import altair as alt
+
+WIDTH = bars.WIDTH
+_FONT = (
+    "Arial, 'Liberation Sans', Helvetica, 'Noto Sans CJK SC', 'PingFang SC', "
+    "'Microsoft YaHei', sans-serif"
+)
+_GREY, _PALE = "#5A5A5A", "#E4E4E4"
+_PNG_SCALE = 2
+Rows = Sequence[Row]
+
+
+def require() -> None:
+    """Make sure that pictures can be drawn.
+
+    Raises:
+        UsageError: Altair or vl-convert is not installed.
+    """
+    try:
+        import altair
+        import vl_convert
+    except ImportError as error:
+        text = _("pictures need {package}: pip install 'chipwise[charts]' (CSV needs nothing)")
+        message = text.format(package=error.name or "altair")
+        raise UsageError("charts-package-missing", message, package=error.name) from None
+    del altair, vl_convert
+
+
+def draw(tables: Mapping[str, Rows], subject: str, form: str) -> bytes:
+    """The pictures below each other, as a file.
+
+    Args:
+        tables: rows of ``tidy`` by the picture's name; at least one.
+        subject: what the pictures are about, for their subtitles.
+        form: ``svg``, ``png`` or ``html``.
+
+    Raises:
+        UsageError: Altair or vl-convert is not installed.
+    """
+    require()
+    import altair as alt
+
+    pictures = [_PICTURES[name](rows, subject) for name, rows in tables.items()]
+    described = " ".join(points.described(name, rows) for name, rows in tables.items())
+    chart = (
+        alt.vconcat(*pictures, spacing=36)
+        .resolve_scale(color="independent", shape="independent", x="independent", y="independent")
+        .properties(description=described, padding=16, background="white")
+    )
+    return _bytes_of(_styled(chart), described, form)
+
+
+def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
+    return (
+        chart.configure(font=_FONT)
+        .configure_view(stroke=None)
+        .configure_title(
+            anchor="start", fontSize=16, subtitleFontSize=12, subtitleColor=_GREY, offset=14,
+            color=DARK, subtitlePadding=6, frame="group",
+        )
+        .configure_axis(
+            labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor=_PALE,
+            domainColor=_GREY, tickColor=_GREY, labelColor=DARK, titleColor=DARK, titlePadding=8,
+        )
+        .configure_legend(labelFontSize=12, labelLimit=240, symbolSize=110, title=None)
+    )  # fmt: skip
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def _bytes_of(chart: alt.VConcatChart, described: str, form: str) -> bytes:
+    if form == "html":
+        return _page(chart, described).encode()
+    if form == "svg":
+        return _svg(chart).encode()
+    file = io.BytesIO()
+    chart.save(file, format="png", scale_factor=_PNG_SCALE)
+    return file.getvalue()
+
+
+def _svg(chart: alt.VConcatChart) -> str:
+    file = io.StringIO()
+    chart.save(file, format="svg")
+    return file.getvalue() + "\n"
+
+
+def _page(chart: alt.VConcatChart, described: str) -> str:
+    """One file with its own script; without JavaScript it shows the still picture."""
+    import vl_convert
+    from altair.utils.html import spec_to_html  # the versions that belong together
+
+    del spec_to_html
+    options = {
+        "mode": "vega-lite",
+        "renderer": "svg",
+        "actions": {"export": True, "source": False, "compiled": False, "editor": False},
+    }
+    script = vl_convert.javascript_bundle()
+    return (
+        f'<!doctype html>\n<html lang="{choose_language()}">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>chipwise</title>\n<script>{script}</script>\n</head>\n<body>\n<main>\n"
+        f'<div id="picture" role="img" aria-label="{escape(described)}"></div>\n'
+        f"<noscript>{_svg(chart)}</noscript>\n</main>\n"
+        f"<script>vegaEmbed('#picture', {_harmless(chart.to_dict())}, {_harmless(options)});"
+        "</script>\n</body>\n</html>\n"
+    )
+
+
+def _harmless(value: object) -> str:
+    """JSON within a script: no name can close it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+# -- time and cost ---------------------------------------------------------------------------
+
+
+def _pareto(rows: Rows, subject: str) -> alt.LayerChart:
+    import altair as alt
+
+    seen = points.cloud(rows)
+    x = _log_x("x", seen.time, _("time of the run [{unit}]").format(unit=seen.time_unit))
+    y = _log_y("y", seen.expense, seen.expense_title)
+    base = alt.Chart(alt.Data(values=seen.points))
+    front = alt.Chart(alt.Data(values=seen.front))
+    texts = alt.Chart(alt.Data(values=seen.labels))
+    layers = [
+        front.mark_line(interpolate="step-after", color=_GREY, strokeWidth=1.2).encode(x=x, y=y),
+        base.mark_rule(strokeWidth=1.2, opacity=0.45).encode(
+            x=_log_x("x_low", seen.time), x2="x_high", y=y, color=_vendor_colour(seen.vendors)
+        ),
+        base.mark_rule(strokeWidth=1.2, opacity=0.45).encode(
+            x=x, y=_log_y("y_low", seen.expense), y2="y_high", color=_vendor_colour(seen.vendors)
+        ),
+        base.mark_point(filled=True, size=90, opacity=1, stroke="white", strokeWidth=0.8).encode(
+            x=x, y=y, color=_vendor_colour(seen.vendors), shape=_vendor_shape(seen.vendors),
+            tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip],
+        ),
+        *(
+            texts.transform_filter(
+                f"datum.align == '{align}' && datum.on_front == {'true' if bold else 'false'}"
+            )
+            .mark_text(
+                align=align, fontSize=12, fontWeight="bold" if bold else "normal",
+                color=DARK if bold else _GREY,
+            )
+            .encode(
+                x=alt.X("px:Q", scale=alt.Scale(domain=[0, points.WIDTH]), axis=None),
+                y=alt.Y("py:Q", scale=alt.Scale(domain=[0, points.HEIGHT]), axis=None),
+                text="label:N",
+            )
+            for align, bold in seen.styles
+        ),
+    ]  # fmt: skip
+    title = _title(seen.title, [subject, *seen.notes])
+    return alt.layer(*layers).properties(width=points.WIDTH, height=points.HEIGHT, title=title)
+
+
+def _log_x(field: str, axis: LogAxis, title: str | None = None) -> alt.X:
+    import altair as alt
+
+    return alt.X(f"{field}:Q", scale=_log_scale(axis), axis=_ticked(axis, title), title=title)
+
+
+def _log_y(field: str, axis: LogAxis, title: str | None = None) -> alt.Y:
+    import altair as alt
+
+    return alt.Y(f"{field}:Q", scale=_log_scale(axis), axis=_ticked(axis, title), title=title)
+
+
+def _log_scale(axis: LogAxis) -> alt.Scale:
+    import altair as alt
+
+    return alt.Scale(type="log", domain=[axis.low, axis.high], nice=False)
+
+
+def _ticked(axis: LogAxis, title: str | None) -> alt.Axis:
+    import altair as alt
+
+    return alt.Axis(values=axis.ticks(), format=points.TICK_FORMAT, title=title)
+
+
+def _vendor_colour(vendors: Sequence[str]) -> alt.Color:
+    import altair as alt
+
+    colours = [VENDORS.get(vendor, VENDOR_UNKNOWN)[0] for vendor in vendors]
+    names = [vendor_name(vendor) or _("maker unknown") for vendor in vendors]
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, symbolType="circle")
+    return alt.Color("vendor:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+
+
+def _vendor_shape(vendors: Sequence[str]) -> alt.Shape:
+    import altair as alt
+
+    shapes = [VENDORS.get(vendor, VENDOR_UNKNOWN)[1] for vendor in vendors]
+    names = [vendor_name(vendor) or _("maker unknown") for vendor in vendors]
+    legend = alt.Legend(title=None, orient="bottom")
+    return alt.Shape("vendor:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
+
+
+def _title(text: str, below: Sequence[str]) -> alt.TitleParams:
+    import altair as alt
+
+    return alt.TitleParams(text=text, subtitle=[line for line in below if line])
+
+
+# -- scaling ---------------------------------------------------------------------------------
+
+
+def _scaling(rows: Rows, subject: str) -> alt.VConcatChart:
+    import altair as alt
+
+    seen = points.growth(rows)
+    data = alt.Data(values=seen.points)
+    x = alt.X(
+        "devices:Q",
+        scale=alt.Scale(type="log", base=2, domain=[seen.fewest, seen.most], nice=False),
+        axis=alt.Axis(values=seen.counts, title=_("devices"), format=",d"),
+    )
+    colour, shape = _mode_colour(seen.modes), _mode_shape(seen.modes)
+    y = _log_y("tokens_per_s", seen.rate, _("throughput [tokens/s]"))
+    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip]
+    ideal = alt.Chart(data).mark_line(strokeDash=[5, 4], strokeWidth=1.2, opacity=0.8)
+    upper = alt.layer(
+        ideal.encode(x=x, y=_log_y("ideal", seen.rate), color=colour),
+        alt.Chart(data).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
+        alt.Chart(data).mark_point(filled=True, size=70, opacity=1).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tips
+        ),
+    ).properties(
+        width=points.WIDTH, height=240,
+        title=_title(_("Scaling"), [subject, _("dashed: ideal, as fast per device as at the start")]),
+    )  # fmt: skip
+    share = alt.Y(
+        "efficiency:Q",
+        scale=alt.Scale(domain=[0, seen.best_efficiency]),
+        axis=alt.Axis(format="~%", title=_("efficiency [%]"), tickCount=5),
+    )
+    lower = alt.layer(
+        alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(strokeDash=[5, 4], color=_GREY).encode(
+            y=alt.Y("one:Q", scale=alt.Scale(domain=[0, seen.best_efficiency]))
+        ),
+        alt.Chart(data).mark_line(strokeWidth=2).encode(x=x, y=share, color=colour),
+        alt.Chart(data).mark_point(filled=True, size=70, opacity=1).encode(
+            x=x, y=share, color=colour, shape=shape, tooltip=tips
+        ),
+    ).properties(width=points.WIDTH, height=110)  # fmt: skip
+    return alt.vconcat(upper, lower, spacing=12)
+
+
+def _mode_colour(modes: Mapping[str, str]) -> alt.Color:
+    import altair as alt
+
+    colours = [MODES.get(mode, (PART_UNKNOWN, ""))[0] for mode in modes]
+    legend = alt.Legend(title=None, orient="bottom")
+    scale = alt.Scale(domain=list(modes.values()), range=colours)
+    return alt.Color("mode:N", scale=scale, legend=legend)
+
+
+def _mode_shape(modes: Mapping[str, str]) -> alt.Shape:
+    import altair as alt
+
+    shapes = [MODES.get(mode, ("", "circle"))[1] for mode in modes]
+    legend = alt.Legend(title=None, orient="bottom")
+    scale = alt.Scale(domain=list(modes.values()), range=shapes)
+    return alt.Shape("mode:N", scale=scale, legend=legend)
+
+
+# -- bars ------------------------------------------------------------------------------------
+
+
+def _memory(rows: Rows, subject: str) -> alt.LayerChart:
+    import altair as alt
+
+    seen = bars.memory(rows)
+    axis = alt.Axis(title=_("memory of the fullest device [GiB]"), tickCount=8, grid=True)
+    return _stacks(seen, axis, _title(_("Memory"), [subject, *seen.notes]))
+
+
+def _time(rows: Rows, subject: str) -> alt.LayerChart:
+    import altair as alt
+
+    seen = bars.time(rows)
+    axis = alt.Axis(title=_("share of the step's time [%]"), format="~%", tickCount=6, grid=True)
+    return _stacks(seen, axis, _title(_("Where the step's time goes"), [subject, *seen.notes]))
+
+
+def _stacks(seen: bars.Stacks, axis: alt.Axis, title: alt.TitleParams) -> alt.LayerChart:
+    """Stacked bars below their headings, with lines and whiskers where there are any."""
+    import altair as alt
+
+    def x(field: str, drawn: alt.Axis | None = None) -> alt.X:
+        scale = alt.Scale(domain=[0, seen.longest], nice=False)
+        return alt.X(f"{field}:Q", scale=scale, axis=drawn, title=None)
+
+    def y(field: str) -> alt.Y:
+        scale = alt.Scale(domain=[0, seen.height], reverse=True, nice=False)
+        return alt.Y(f"{field}:Q", scale=scale, axis=None)
+
+    def of(rows: Rows) -> alt.Chart:
+        return alt.Chart(alt.Data(values=list(rows)))
+
+    colour = alt.Color(
+        "part:N",
+        scale=alt.Scale(domain=list(seen.colours), range=list(seen.colours.values())),
+        legend=alt.Legend(title=None, orient="bottom", columns=3, symbolType="square"),
+    )
+    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip]
+    layers = [
+        of(seen.segments)
+        .mark_rect(stroke="white", strokeWidth=0.6)
+        .encode(x=x("start", axis), x2="end", y=y("top"), y2="bottom", color=colour, tooltip=tips),
+        *(
+            of([one for one in seen.segments if one["text"] and one["ink"] == shade])
+            .mark_text(fontSize=11, color=shade)
+            .encode(x=x("middle"), y=y("centre"), text="text:N")
+            for shade in sorted({str(one["ink"]) for one in seen.segments if one["text"]})
+        ),
+        *(
+            of(seen.lines[kind])
+            .mark_rule(color=DARK, strokeWidth=2.4 if kind == "solid" else 1.6,
+                       strokeDash=[1, 0] if kind == "solid" else [3, 2])
+            .encode(x=x("at"), y=y("top"), y2="bottom")
+            for kind in seen.lines
+        ),
+        of(seen.whiskers).mark_rule(color=_GREY, strokeWidth=1.4).encode(
+            x=x("low"), x2="high", y=y("y")
+        ),
+        of(seen.whiskers).mark_point(filled=True, size=34, color=_GREY, opacity=1).encode(
+            x=x("at"), y=y("y")
+        ),
+        *(
+            of(seen.headings).mark_text(
+                align=align, baseline="middle", limit=limit, fontWeight=weight, fontSize=12,
+                color=shade,
+            ).encode(x=x(place), y=y("y"), text=f"{field}:N")
+            for field, place, align, weight, shade, limit in bars.HEADINGS
+        ),
+    ]  # fmt: skip
+    return alt.layer(*layers).properties(width=WIDTH, height=seen.height, title=title)
+
+
+_PICTURES: dict[str, Callable[[Rows, str], Any]] = {
+    "pareto": _pareto,
+    "scaling": _scaling,
+    "memory": _memory,
+    "time": _time,
+}
