@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from chipwise.i18n import _
 from chipwise.report import words
 from chipwise.report.palette import DARK, MEMORY, PART_UNKNOWN, TIME, in_order, ink
-from chipwise.report.placing import width_of
+from chipwise.report.placing import Align, width_of
 from chipwise.report.tidy import Row
 from chipwise.units import show
 
@@ -19,9 +19,10 @@ GIB = 2.0**30
 _STEP, _TOP, _BOTTOM, _HEADING, _WHISKER = 58.0, 22.0, 42.0, 10.0, 48.0
 """Pixels: from bar to bar; and within one, from its top."""
 _TEXT_MARGIN = 8.0
-_BOLD = 1.12
+_BOLD = 1.08
 """Width of bold text over plain text, and a little room."""
-HEADINGS = (
+Heading = tuple[str, str, Align, Literal["bold", "normal"], str, int]
+HEADINGS: tuple[Heading, ...] = (
     ("name", "name_x", "left", "bold", DARK, 250),
     ("layout", "layout_x", "left", "normal", "#5A5A5A", 420),
     ("number", "number_x", "right", "normal", DARK, 220),
@@ -43,9 +44,18 @@ class Stacks:
     notes: Sequence[str]
     """What the subtitle explains."""
     tooltip: Sequence[tuple[str, str]]
-    lines: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    """Marks across a bar, by ``solid`` and ``dashed``."""
+    solid: Sequence[Row] = ()
+    """Marks across a bar."""
+    dashed: Sequence[Row] = ()
     whiskers: Sequence[Row] = ()
+
+    def texts(self) -> dict[str, list[Row]]:
+        """The segments that have room for their value, by the colour of its text."""
+        found: dict[str, list[Row]] = {}
+        for segment in self.segments:
+            if segment["text"]:
+                found.setdefault(str(segment["ink"]), []).append(segment)
+        return found
 
 
 def memory(rows: Sequence[Row]) -> Stacks:
@@ -73,17 +83,8 @@ def memory(rows: Sequence[Row]) -> Stacks:
             _("dot below: what the allocator holds, with its 80 % range"),
         ),
         tooltip=_tooltip(_("memory")),
-        lines={
-            kind: [
-                {
-                    "at": _number(plan[0], name) / GIB,
-                    "top": place * _STEP + _TOP - 3,
-                    "bottom": place * _STEP + _BOTTOM + 3,
-                }
-                for place, plan in enumerate(plans)
-            ]
-            for kind, name in (("solid", "capacity_bytes"), ("dashed", "usable_bytes"))
-        },
+        solid=_marks(plans, "capacity_bytes"),
+        dashed=_marks(plans, "usable_bytes"),
         whiskers=[
             {
                 "at": _number(plan[0], "reserved_bytes") / GIB,
@@ -94,6 +95,18 @@ def memory(rows: Sequence[Row]) -> Stacks:
             for place, plan in enumerate(plans)
         ],
     )
+
+
+def _marks(plans: Sequence[Sequence[Row]], name: str) -> list[Row]:
+    """A line across each bar, a little longer than the bar is high."""
+    return [
+        {
+            "at": _number(plan[0], name) / GIB,
+            "top": place * _STEP + _TOP - 3,
+            "bottom": place * _STEP + _BOTTOM + 3,
+        }
+        for place, plan in enumerate(plans)
+    ]
 
 
 def time(rows: Sequence[Row]) -> Stacks:

@@ -73,7 +73,7 @@ def draw(tables: Mapping[str, Rows], subject: str, form: str) -> bytes:
 
 
 def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
-    return (
+    styled: alt.VConcatChart = (
         chart.configure(font=_FONT)
         .configure_view(stroke=None)
         .configure_title(
@@ -86,6 +86,7 @@ def _styled(chart: alt.VConcatChart) -> alt.VConcatChart:
         )
         .configure_legend(labelFontSize=12, labelLimit=240, symbolSize=110, title=None)
     )  # fmt: skip
+    return styled
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -109,16 +110,16 @@ def _svg(chart: alt.VConcatChart) -> str:
 
 def _page(chart: alt.VConcatChart, described: str) -> str:
     """One file with its own script; without JavaScript it shows the still picture."""
+    import altair as alt
     import vl_convert
-    from altair.utils.html import spec_to_html  # the versions that belong together
 
-    del spec_to_html
     options = {
         "mode": "vega-lite",
         "renderer": "svg",
         "actions": {"export": True, "source": False, "compiled": False, "editor": False},
     }
-    script = vl_convert.javascript_bundle()
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    script = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # its stub
     return (
         f'<!doctype html>\n<html lang="{choose_language()}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -143,53 +144,53 @@ def _pareto(rows: Rows, subject: str) -> alt.LayerChart:
     import altair as alt
 
     seen = points.cloud(rows)
-    x = _log_x("x", seen.time, _("time of the run [{unit}]").format(unit=seen.time_unit))
-    y = _log_y("y", seen.expense, seen.expense_title)
-    base = alt.Chart(alt.Data(values=seen.points))
-    front = alt.Chart(alt.Data(values=seen.front))
-    texts = alt.Chart(alt.Data(values=seen.labels))
+    time_axis = _ticked(seen.time, _("time of the run [{unit}]").format(unit=seen.time_unit))
+    expense_axis = _ticked(seen.expense, seen.expense_title)
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=_log_scale(seen.time), axis=time_axis)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=_log_scale(seen.expense), axis=expense_axis)
+
+    colour, shape = _vendor_colour(seen.vendors), _vendor_shape(seen.vendors)
+    base = _of(seen.points)
+    ranges = base.mark_rule(strokeWidth=1.2, opacity=0.4)
     layers = [
-        front.mark_line(interpolate="step-after", color=_GREY, strokeWidth=1.2).encode(x=x, y=y),
-        base.mark_rule(strokeWidth=1.2, opacity=0.45).encode(
-            x=_log_x("x_low", seen.time), x2="x_high", y=y, color=_vendor_colour(seen.vendors)
-        ),
-        base.mark_rule(strokeWidth=1.2, opacity=0.45).encode(
-            x=x, y=_log_y("y_low", seen.expense), y2="y_high", color=_vendor_colour(seen.vendors)
-        ),
+        _of(seen.front)
+        .mark_line(interpolate="step-after", color=_GREY, strokeWidth=1.2)
+        .encode(x=x("x"), y=y("y")),
+        ranges.encode(x=x("x_low"), x2="x_high", y=y("y"), color=colour),
+        ranges.encode(x=x("x"), y=y("y_low"), y2="y_high", color=colour),
         base.mark_point(filled=True, size=90, opacity=1, stroke="white", strokeWidth=0.8).encode(
-            x=x, y=y, color=_vendor_colour(seen.vendors), shape=_vendor_shape(seen.vendors),
-            tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip],
+            x=x("x"), y=y("y"), color=colour, shape=shape, tooltip=_tips(seen.tooltip)
         ),
         *(
-            texts.transform_filter(
-                f"datum.align == '{align}' && datum.on_front == {'true' if bold else 'false'}"
-            )
+            _of([one for one in seen.labels if (one["align"], one["on_front"]) == style])
             .mark_text(
-                align=align, fontSize=12, fontWeight="bold" if bold else "normal",
-                color=DARK if bold else _GREY,
+                align=style[0],
+                fontSize=12,
+                fontWeight="bold" if style[1] else "normal",
+                color=DARK if style[1] else _GREY,
             )
-            .encode(
-                x=alt.X("px:Q", scale=alt.Scale(domain=[0, points.WIDTH]), axis=None),
-                y=alt.Y("py:Q", scale=alt.Scale(domain=[0, points.HEIGHT]), axis=None),
-                text="label:N",
-            )
-            for align, bold in seen.styles
+            .encode(x=x("x"), y=y("y"), text="label:N")
+            for style in seen.styles()
         ),
-    ]  # fmt: skip
+    ]
     title = _title(seen.title, [subject, *seen.notes])
-    return alt.layer(*layers).properties(width=points.WIDTH, height=points.HEIGHT, title=title)
+    return alt.LayerChart(layer=layers, width=WIDTH, height=points.HEIGHT, title=title)
 
 
-def _log_x(field: str, axis: LogAxis, title: str | None = None) -> alt.X:
+def _of(rows: Rows) -> alt.Chart:
     import altair as alt
 
-    return alt.X(f"{field}:Q", scale=_log_scale(axis), axis=_ticked(axis, title), title=title)
+    return alt.Chart(alt.InlineData(values=list(rows)))
 
 
-def _log_y(field: str, axis: LogAxis, title: str | None = None) -> alt.Y:
+def _tips(fields: Sequence[tuple[str, str]]) -> list[alt.Tooltip]:
     import altair as alt
 
-    return alt.Y(f"{field}:Q", scale=_log_scale(axis), axis=_ticked(axis, title), title=title)
+    return [alt.Tooltip(f"{key}:N", title=title) for key, title in fields]
 
 
 def _log_scale(axis: LogAxis) -> alt.Scale:
@@ -198,10 +199,10 @@ def _log_scale(axis: LogAxis) -> alt.Scale:
     return alt.Scale(type="log", domain=[axis.low, axis.high], nice=False)
 
 
-def _ticked(axis: LogAxis, title: str | None) -> alt.Axis:
+def _ticked(axis: LogAxis, title: str, form: str = ",.3~r") -> alt.Axis:
     import altair as alt
 
-    return alt.Axis(values=axis.ticks(), format=points.TICK_FORMAT, title=title)
+    return alt.Axis(values=axis.ticks(), format=form, title=title)
 
 
 def _vendor_colour(vendors: Sequence[str]) -> alt.Color:
@@ -209,7 +210,7 @@ def _vendor_colour(vendors: Sequence[str]) -> alt.Color:
 
     colours = [VENDORS.get(vendor, VENDOR_UNKNOWN)[0] for vendor in vendors]
     names = [vendor_name(vendor) or _("maker unknown") for vendor in vendors]
-    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, symbolType="circle")
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, columns=7)
     return alt.Color("vendor:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
 
 
@@ -218,7 +219,7 @@ def _vendor_shape(vendors: Sequence[str]) -> alt.Shape:
 
     shapes = [VENDORS.get(vendor, VENDOR_UNKNOWN)[1] for vendor in vendors]
     names = [vendor_name(vendor) or _("maker unknown") for vendor in vendors]
-    legend = alt.Legend(title=None, orient="bottom")
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, columns=7)
     return alt.Shape("vendor:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
 
 
@@ -232,51 +233,59 @@ def _title(text: str, below: Sequence[str]) -> alt.TitleParams:
 
 
 def _scaling(rows: Rows, subject: str) -> alt.VConcatChart:
+    """Throughput over devices with the ideal, and the efficiency below."""
     import altair as alt
 
     seen = points.growth(rows)
-    data = alt.Data(values=seen.points)
-    x = alt.X(
-        "devices:Q",
-        scale=alt.Scale(type="log", base=2, domain=[seen.fewest, seen.most], nice=False),
-        axis=alt.Axis(values=seen.counts, title=_("devices"), format=",d"),
+    dashed = _("dashed: ideal, as fast per device as at the start")
+    rate = alt.Y(
+        scale=_log_scale(seen.rate), axis=_ticked(seen.rate, _("throughput [tokens/s]"), "~s")
     )
-    colour, shape = _mode_colour(seen.modes), _mode_shape(seen.modes)
-    y = _log_y("tokens_per_s", seen.rate, _("throughput [tokens/s]"))
-    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip]
-    ideal = alt.Chart(data).mark_line(strokeDash=[5, 4], strokeWidth=1.2, opacity=0.8)
-    upper = alt.layer(
-        ideal.encode(x=x, y=_log_y("ideal", seen.rate), color=colour),
-        alt.Chart(data).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
-        alt.Chart(data).mark_point(filled=True, size=70, opacity=1).encode(
-            x=x, y=y, color=colour, shape=shape, tooltip=tips
-        ),
-    ).properties(
-        width=points.WIDTH, height=240,
-        title=_title(_("Scaling"), [subject, _("dashed: ideal, as fast per device as at the start")]),
-    )  # fmt: skip
     share = alt.Y(
-        "efficiency:Q",
         scale=alt.Scale(domain=[0, seen.best_efficiency]),
         axis=alt.Axis(format="~%", title=_("efficiency [%]"), tickCount=5),
     )
-    lower = alt.layer(
-        alt.Chart(alt.Data(values=[{"one": 1}])).mark_rule(strokeDash=[5, 4], color=_GREY).encode(
-            y=alt.Y("one:Q", scale=alt.Scale(domain=[0, seen.best_efficiency]))
+    upper = _curves(seen, ("tokens_per_s", "ideal"), rate, 240, last=False)
+    upper.title = _title(_("Scaling"), [subject, dashed])
+    lower = _curves(seen, ("efficiency", "one"), share, 110, last=True)
+    return alt.VConcatChart(vconcat=[upper, lower], spacing=12)
+
+
+def _curves(
+    seen: points.Growth, fields: tuple[str, str], axis: alt.Y, height: int, *, last: bool
+) -> alt.LayerChart:
+    """One value over devices, a line per mode, with the ideal (the second field) dashed."""
+    import altair as alt
+
+    field, ideal = fields
+    x = alt.X(
+        "devices:Q",
+        scale=alt.Scale(type="log", base=2, domain=[seen.fewest, seen.most], nice=False),
+        axis=alt.Axis(values=seen.counts, title=_("devices") if last else None, format=",d"),
+    )
+    colour, shape = _mode_colour(seen.modes), _mode_shape(seen.modes)
+
+    def y(name: str) -> alt.Y:
+        drawn = axis.copy()
+        drawn.shorthand = f"{name}:Q"
+        return drawn
+
+    data = _of(seen.points)
+    layers = [
+        data.mark_line(strokeDash=[5, 4], strokeWidth=1.2).encode(x=x, y=y(ideal), color=colour),
+        data.mark_line(strokeWidth=2).encode(x=x, y=y(field), color=colour),
+        data.mark_point(filled=True, size=70, opacity=1).encode(
+            x=x, y=y(field), color=colour, shape=shape, tooltip=_tips(seen.tooltip)
         ),
-        alt.Chart(data).mark_line(strokeWidth=2).encode(x=x, y=share, color=colour),
-        alt.Chart(data).mark_point(filled=True, size=70, opacity=1).encode(
-            x=x, y=share, color=colour, shape=shape, tooltip=tips
-        ),
-    ).properties(width=points.WIDTH, height=110)  # fmt: skip
-    return alt.vconcat(upper, lower, spacing=12)
+    ]
+    return alt.LayerChart(layer=layers, width=WIDTH, height=height)
 
 
 def _mode_colour(modes: Mapping[str, str]) -> alt.Color:
     import altair as alt
 
     colours = [MODES.get(mode, (PART_UNKNOWN, ""))[0] for mode in modes]
-    legend = alt.Legend(title=None, orient="bottom")
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, columns=7)
     scale = alt.Scale(domain=list(modes.values()), range=colours)
     return alt.Color("mode:N", scale=scale, legend=legend)
 
@@ -285,7 +294,7 @@ def _mode_shape(modes: Mapping[str, str]) -> alt.Shape:
     import altair as alt
 
     shapes = [MODES.get(mode, ("", "circle"))[1] for mode in modes]
-    legend = alt.Legend(title=None, orient="bottom")
+    legend = alt.Legend(title=None, orient="bottom", symbolOpacity=1, columns=7)
     scale = alt.Scale(domain=list(modes.values()), range=shapes)
     return alt.Shape("mode:N", scale=scale, legend=legend)
 
@@ -297,15 +306,15 @@ def _memory(rows: Rows, subject: str) -> alt.LayerChart:
     import altair as alt
 
     seen = bars.memory(rows)
-    axis = alt.Axis(title=_("memory of the fullest device [GiB]"), tickCount=8, grid=True)
-    return _stacks(seen, axis, _title(_("Memory"), [subject, *seen.notes]))
+    axis = alt.Axis(title=_("memory [GiB]"), tickCount=8, grid=False)
+    return _stacks(seen, axis, _title(_("Memory of the fullest device"), [subject, *seen.notes]))
 
 
 def _time(rows: Rows, subject: str) -> alt.LayerChart:
     import altair as alt
 
     seen = bars.time(rows)
-    axis = alt.Axis(title=_("share of the step's time [%]"), format="~%", tickCount=6, grid=True)
+    axis = alt.Axis(title=_("share of the step's time [%]"), format="~%", tickCount=6, grid=False)
     return _stacks(seen, axis, _title(_("Where the step's time goes"), [subject, *seen.notes]))
 
 
@@ -313,55 +322,57 @@ def _stacks(seen: bars.Stacks, axis: alt.Axis, title: alt.TitleParams) -> alt.La
     """Stacked bars below their headings, with lines and whiskers where there are any."""
     import altair as alt
 
-    def x(field: str, drawn: alt.Axis | None = None) -> alt.X:
-        scale = alt.Scale(domain=[0, seen.longest], nice=False)
-        return alt.X(f"{field}:Q", scale=scale, axis=drawn, title=None)
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=alt.Scale(domain=[0, seen.longest], nice=False), axis=axis)
 
     def y(field: str) -> alt.Y:
         scale = alt.Scale(domain=[0, seen.height], reverse=True, nice=False)
         return alt.Y(f"{field}:Q", scale=scale, axis=None)
 
-    def of(rows: Rows) -> alt.Chart:
-        return alt.Chart(alt.Data(values=list(rows)))
-
-    colour = alt.Color(
-        "part:N",
-        scale=alt.Scale(domain=list(seen.colours), range=list(seen.colours.values())),
-        legend=alt.Legend(title=None, orient="bottom", columns=3, symbolType="square"),
-    )
-    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in seen.tooltip]
+    whisker = _of(seen.whiskers)
     layers = [
-        of(seen.segments)
+        _of(seen.segments)
         .mark_rect(stroke="white", strokeWidth=0.6)
-        .encode(x=x("start", axis), x2="end", y=y("top"), y2="bottom", color=colour, tooltip=tips),
-        *(
-            of([one for one in seen.segments if one["text"] and one["ink"] == shade])
-            .mark_text(fontSize=11, color=shade)
-            .encode(x=x("middle"), y=y("centre"), text="text:N")
-            for shade in sorted({str(one["ink"]) for one in seen.segments if one["text"]})
+        .encode(
+            x=x("start"), x2="end", y=y("top"), y2="bottom",
+            color=_part_colour(seen.colours), tooltip=_tips(seen.tooltip),
         ),
         *(
-            of(seen.lines[kind])
-            .mark_rule(color=DARK, strokeWidth=2.4 if kind == "solid" else 1.6,
-                       strokeDash=[1, 0] if kind == "solid" else [3, 2])
+            _of(texts).mark_text(fontSize=11, color=shade).encode(
+                x=x("middle"), y=y("centre"), text="text:N")
+            for shade, texts in seen.texts().items()
+        ),
+        *(
+            _of(lines)
+            .mark_rule(color=DARK, strokeWidth=width, strokeDash=dash)
             .encode(x=x("at"), y=y("top"), y2="bottom")
-            for kind in seen.lines
+            for lines, width, dash in (
+                (seen.solid, 2.4, [1, 0]), (seen.dashed, 1.6, [3, 2])
+            ) if lines
         ),
-        of(seen.whiskers).mark_rule(color=_GREY, strokeWidth=1.4).encode(
-            x=x("low"), x2="high", y=y("y")
-        ),
-        of(seen.whiskers).mark_point(filled=True, size=34, color=_GREY, opacity=1).encode(
+        whisker.mark_rule(color=_GREY, strokeWidth=1.4).encode(x=x("low"), x2="high", y=y("y")),
+        whisker.mark_point(filled=True, size=34, color=_GREY, opacity=1).encode(
             x=x("at"), y=y("y")
         ),
         *(
-            of(seen.headings).mark_text(
+            _of(seen.headings).mark_text(
                 align=align, baseline="middle", limit=limit, fontWeight=weight, fontSize=12,
                 color=shade,
             ).encode(x=x(place), y=y("y"), text=f"{field}:N")
             for field, place, align, weight, shade, limit in bars.HEADINGS
         ),
     ]  # fmt: skip
-    return alt.layer(*layers).properties(width=WIDTH, height=seen.height, title=title)
+    return alt.LayerChart(layer=layers, width=WIDTH, height=seen.height, title=title)
+
+
+def _part_colour(colours: Mapping[str, str]) -> alt.Color:
+    import altair as alt
+
+    return alt.Color(
+        "part:N",
+        scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        legend=alt.Legend(title=None, orient="bottom", columns=3, symbolType="square"),
+    )
 
 
 _PICTURES: dict[str, Callable[[Rows, str], Any]] = {

@@ -70,7 +70,7 @@ def vendor_name(vendor: str) -> str:
     return VENDOR_NAMES.get(vendor, vendor)
 
 
-def in_order(names: Iterable[str], colours: Mapping[str, str]) -> list[str]:
+def in_order(names: Iterable[str], colours: Iterable[str]) -> list[str]:
     """Names once each: known ones in the order of the table, then the others as they come."""
     found = dict.fromkeys(names)
     return [name for name in colours if name in found] + [

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, log10, pow
+from typing import Literal
 
+Align = Literal["left", "center", "right"]
 _STEPS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
-_FEWEST, _MOST = 4, 8
+_FEWEST, _MOST = 5, 8
 _MARGIN = 0.06
 _CHARACTER, _LINE, _GAP = 6.4, 14.0, 9.0
 """Pixels: a mean character and a line of the label's font, and from a mark to its label."""
@@ -24,6 +26,10 @@ class LogAxis:
     def place(self, value: float) -> float:
         """Pixels from the low end."""
         return log10(value / self.low) / log10(self.high / self.low) * self.pixels
+
+    def value(self, pixels: float) -> float:
+        """What stands so many pixels from the low end."""
+        return self.low * pow(self.high / self.low, pixels / self.pixels)
 
     def ticks(self) -> list[float]:
         """Round values within the axis: few enough to be read, enough to read others off."""
@@ -81,7 +87,7 @@ class Spot:
 
     x: float
     y: float
-    align: str
+    align: Align
     """``left``: the text begins at ``x``; ``right``: it ends there; ``center``."""
 
 
@@ -121,7 +127,7 @@ def width_of(text: str) -> float:
 
 def _around(x: float, y: float) -> Iterable[Spot]:
     """Beside, above, below, then further off."""
-    for far in (1.0, 1.8, 2.8):
+    for far in (1.0, 1.6):
         up = far * (_GAP + _LINE / 2)
         yield Spot(x + _GAP, y + up - _LINE / 2, "left")
         yield Spot(x - _GAP, y - up + _LINE / 2, "right")

@@ -8,14 +8,14 @@ from math import exp, log
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.bars import bar_name
+from chipwise.report.bars import WIDTH, bar_name
 from chipwise.report.palette import VENDORS, in_order, vendor_name
-from chipwise.report.placing import Box, LogAxis, log_axis, place_labels
+from chipwise.report.placing import Align, Box, LogAxis, log_axis, place_labels
 from chipwise.report.tidy import Row
 from chipwise.units import show
 
-WIDTH, HEIGHT = 660, 400
-TICK_FORMAT = ",~g"
+HEIGHT = 400
+ALIGNS: tuple[Align, ...] = ("left", "center", "right")
 _HOUR, _DAY = 3600.0, 86400.0
 
 
@@ -26,9 +26,6 @@ class Cloud:
     points: Sequence[Row]
     front: Sequence[Row]
     labels: Sequence[Row]
-    """Places in pixels from the lower left corner."""
-    styles: Sequence[tuple[str, bool]]
-    """Alignments and weights that labels have."""
     vendors: Sequence[str]
     time: LogAxis
     time_unit: str
@@ -37,6 +34,12 @@ class Cloud:
     title: str
     notes: Sequence[str]
     tooltip: Sequence[tuple[str, str]]
+
+    def styles(self) -> list[tuple[Align, bool]]:
+        """Alignments and weights (bold on the front) that labels have."""
+        used = {(one["align"], one["on_front"]) for one in self.labels}
+        every: list[tuple[Align, bool]] = [(to, bold) for to in ALIGNS for bold in (False, True)]
+        return [style for style in every if style in used]
 
 
 def cloud(rows: Sequence[Row]) -> Cloud:
@@ -54,7 +57,6 @@ def cloud(rows: Sequence[Row]) -> Cloud:
         points=points,
         front=front,
         labels=labels,
-        styles=sorted({(str(one["align"]), bool(one["on_front"])) for one in labels}),
         vendors=in_order((str(row["vendor"]) for row in known), VENDORS),
         time=time,
         time_unit=unit,
@@ -126,8 +128,8 @@ def _labels(points: Sequence[Row], time: LogAxis, expense: LogAxis) -> list[Row]
     return [
         {
             "label": name,
-            "px": spot.x,
-            "py": spot.y,
+            "x": time.value(spot.x),
+            "y": expense.value(spot.y),
             "align": spot.align,
             "on_front": point["on_front"],
         }
@@ -175,6 +177,7 @@ def growth(rows: Sequence[Row]) -> Growth:
                 "tokens_per_s": row["tokens_per_s"],
                 "ideal": row["ideal_tokens_per_s"],
                 "efficiency": row["efficiency"],
+                "one": 1,
                 "rate_text": words.shown(_value(row, "tokens_per_s"), "1"),
                 "step_text": _shown_step(row["step_time_s"]),
                 "efficiency_text": _shown_share(row["efficiency"]),
@@ -229,9 +232,14 @@ def _pareto_sentence(rows: Sequence[Row]) -> str:
 
 def _scaling_sentence(rows: Sequence[Row]) -> str:
     text = _("Scaling: {points}.")
+    one = _("{mode}, {devices} devices: {rate} tokens/s, efficiency {efficiency}")
     said = (
-        f"{row['mode']} {row['devices']}: {words.shown(_value(row, 'tokens_per_s'), '1')} tokens/s, "
-        f"{_shown_share(row['efficiency'])}"
+        one.format(
+            mode=row["mode"],
+            devices=row["devices"],
+            rate=words.shown(_value(row, "tokens_per_s"), "1"),
+            efficiency=_shown_share(row["efficiency"]),
+        )
         for row in rows
     )
     return text.format(points="; ".join(said))
