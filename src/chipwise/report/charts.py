@@ -96,16 +96,18 @@ def _bytes_of(chart: alt.VConcatChart, described: str, form: str) -> bytes:
     if form == "html":
         return _page(chart, described).encode()
     if form == "svg":
-        return _svg(chart).encode()
+        return _svg(chart, described).encode()
     file = io.BytesIO()
     chart.save(file, format="png", scale_factor=_PNG_SCALE)
     return file.getvalue()
 
 
-def _svg(chart: alt.VConcatChart) -> str:
+def _svg(chart: alt.VConcatChart, described: str) -> str:
+    """The drawing, with its description as the name that screen readers say."""
     file = io.StringIO()
     chart.save(file, format="svg")
-    return file.getvalue() + "\n"
+    label = f'<svg role="graphics-document" aria-label="{escape(described)}" '
+    return file.getvalue().replace("<svg ", label, 1) + "\n"
 
 
 def _page(chart: alt.VConcatChart, described: str) -> str:
@@ -125,7 +127,7 @@ def _page(chart: alt.VConcatChart, described: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>chipwise</title>\n<script>{script}</script>\n</head>\n<body>\n<main>\n"
         f'<div id="picture" role="img" aria-label="{escape(described)}"></div>\n'
-        f"<noscript>{_svg(chart)}</noscript>\n</main>\n"
+        f"<noscript>{_svg(chart, described)}</noscript>\n</main>\n"
         f"<script>vegaEmbed('#picture', {_harmless(chart.to_dict())}, {_harmless(options)});"
         "</script>\n</body>\n</html>\n"
     )
