@@ -21,13 +21,45 @@ _STEP, _TOP, _BOTTOM, _HEADING, _WHISKER = 58.0, 22.0, 42.0, 10.0, 48.0
 _TEXT_MARGIN = 8.0
 _BOLD = 1.08
 """Width of bold text over plain text, and a little room."""
-Heading = tuple[str, str, Align, Literal["bold", "normal"], str, int]
-HEADINGS: tuple[Heading, ...] = (
-    ("name", "name_x", "left", "bold", DARK, 250),
-    ("layout", "layout_x", "left", "normal", "#5A5A5A", 420),
-    ("number", "number_x", "right", "normal", DARK, 220),
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A text above a bar; its place is the field's name with ``_x``."""
+
+    field: str
+    align: Align
+    weight: Literal["bold", "normal"]
+    colour: str
+    limit: int
+    """Most pixels."""
+
+
+HEADINGS = (
+    Heading("name", "left", "bold", DARK, 250),
+    Heading("layout", "left", "normal", "#5A5A5A", 400),
+    Heading("number", "right", "normal", DARK, 240),
 )
-"""Texts above a bar: field, place, alignment, weight, colour, most pixels."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What the segments of a bar are."""
+
+    amount: str
+    """Column that gives their length."""
+    scale: float
+    """Of that column, in one unit of the axis."""
+    shown: str
+    """Column that is written into them, in ``unit``."""
+    unit: str
+    colours: Mapping[str, str]
+    said: Callable[[str], str]
+    """The name of a part in the reader's language."""
+
+
+_MEMORY = _Kind("bytes", GIB, "bytes", "B", MEMORY, words.part)
+_TIME = _Kind("share", 1.0, "seconds", "s", TIME, words.time_part)
 
 
 @dataclass(frozen=True)
@@ -73,9 +105,9 @@ def memory(rows: Sequence[Row]) -> Stacks:
         )
 
     return Stacks(
-        segments=_segments(plans, "bytes", GIB, longest, MEMORY, words.part, "B"),
+        segments=_segments(plans, _MEMORY, longest),
         headings=_headings(plans, longest, number),
-        colours=_colours(rows, MEMORY, words.part),
+        colours=_colours(rows, _MEMORY),
         longest=longest,
         height=_STEP * len(plans),
         notes=(
@@ -120,9 +152,9 @@ def time(rows: Sequence[Row]) -> Stacks:
         return _("step {likely} ({low} – {high})").format(likely=likely, low=low, high=high)
 
     return Stacks(
-        segments=_segments(plans, "share", 1.0, 1.0, TIME, words.time_part, "s", "seconds"),
+        segments=_segments(plans, _TIME, 1.0),
         headings=_headings(plans, 1.0, number),
-        colours=_colours(rows, TIME, words.time_part),
+        colours=_colours(rows, _TIME),
         longest=1.0,
         height=_STEP * len(plans) - (_STEP - _WHISKER),
         notes=(_("every bar is one step; the 80 % range of its time stands above it"),),
@@ -145,43 +177,38 @@ def _either(row: Row, name: str, otherwise: str) -> float:
     return _number(row, otherwise if row[name] is None else name)
 
 
-def _segments(
-    plans: Sequence[Sequence[Row]],
-    amount: str,
-    scale: float,
-    longest: float,
-    colours: Mapping[str, str],
-    said: Callable[[str], str],
-    unit: str,
-    shown: str = "",
-) -> list[Row]:
+def _segments(plans: Sequence[Sequence[Row]], kind: _Kind, longest: float) -> list[Row]:
+    """The parts of every bar, one behind the other in the order of the colours."""
     found: list[Row] = []
     for place, plan in enumerate(plans):
         start = 0.0
         by_part = {str(row["part"]): row for row in plan}
-        for name in in_order(by_part, colours):
-            row = by_part[name]
-            length = _number(row, amount) / scale
-            text = show(_number(row, shown or amount), unit)
-            room = length / longest * WIDTH
-            found.append(
-                {
-                    "bar": bar_name(row),
-                    "part": said(name),
-                    "start": start,
-                    "middle": start + length / 2,
-                    "end": start + length,
-                    "top": place * _STEP + _TOP,
-                    "centre": place * _STEP + (_TOP + _BOTTOM) / 2,
-                    "bottom": place * _STEP + _BOTTOM,
-                    "value": text,
-                    "share": words.share(_number(row, "share")),
-                    "text": text if width_of(text) + _TEXT_MARGIN < room else "",
-                    "ink": ink(colours.get(name, PART_UNKNOWN)),
-                }
-            )
-            start += length
+        for name in in_order(by_part, kind.colours):
+            end = start + _number(by_part[name], kind.amount) / kind.scale
+            across = {"start": start, "middle": (start + end) / 2, "end": end}
+            room = (end - start) / longest * WIDTH
+            found.append(across | _down(place) | _written(by_part[name], kind, room))
+            start = end
     return found
+
+
+def _down(place: int) -> Row:
+    """Where a bar stands, from the top."""
+    top, bottom = place * _STEP + _TOP, place * _STEP + _BOTTOM
+    return {"top": top, "centre": (top + bottom) / 2, "bottom": bottom}
+
+
+def _written(row: Row, kind: _Kind, room: float) -> Row:
+    """What a segment says of itself; its value stands in it where there is room (pixels)."""
+    name, text = str(row["part"]), show(_number(row, kind.shown), kind.unit)
+    return {
+        "bar": bar_name(row),
+        "part": kind.said(name),
+        "value": text,
+        "share": words.share(_number(row, "share")),
+        "text": text if width_of(text) + _TEXT_MARGIN < room else "",
+        "ink": ink(kind.colours.get(name, PART_UNKNOWN)),
+    }
 
 
 def bar_name(row: Row) -> str:
@@ -207,11 +234,9 @@ def _headings(
     ]
 
 
-def _colours(
-    rows: Sequence[Row], colours: Mapping[str, str], said: Callable[[str], str]
-) -> dict[str, str]:
-    names = in_order((str(row["part"]) for row in rows), colours)
-    return {said(name): colours.get(name, PART_UNKNOWN) for name in names}
+def _colours(rows: Sequence[Row], kind: _Kind) -> dict[str, str]:
+    names = in_order((str(row["part"]) for row in rows), kind.colours)
+    return {kind.said(name): kind.colours.get(name, PART_UNKNOWN) for name in names}
 
 
 def _tooltip(amount: str) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -331,40 +331,44 @@ def _stacks(seen: bars.Stacks, axis: alt.Axis, title: alt.TitleParams) -> alt.La
         scale = alt.Scale(domain=[0, seen.height], reverse=True, nice=False)
         return alt.Y(f"{field}:Q", scale=scale, axis=None)
 
-    whisker = _of(seen.whiskers)
-    layers = [
+    segments = (
         _of(seen.segments)
         .mark_rect(stroke="white", strokeWidth=0.6)
-        .encode(
-            x=x("start"), x2="end", y=y("top"), y2="bottom",
-            color=_part_colour(seen.colours), tooltip=_tips(seen.tooltip),
-        ),
-        *(
-            _of(texts).mark_text(fontSize=11, color=shade).encode(
-                x=x("middle"), y=y("centre"), text="text:N")
-            for shade, texts in seen.texts().items()
-        ),
-        *(
-            _of(lines)
-            .mark_rule(color=DARK, strokeWidth=width, strokeDash=dash)
-            .encode(x=x("at"), y=y("top"), y2="bottom")
-            for lines, width, dash in (
-                (seen.solid, 2.4, [1, 0]), (seen.dashed, 1.6, [3, 2])
-            ) if lines
-        ),
-        whisker.mark_rule(color=_GREY, strokeWidth=1.4).encode(x=x("low"), x2="high", y=y("y")),
-        whisker.mark_point(filled=True, size=34, color=_GREY, opacity=1).encode(
-            x=x("at"), y=y("y")
-        ),
-        *(
-            _of(seen.headings).mark_text(
-                align=align, baseline="middle", limit=limit, fontWeight=weight, fontSize=12,
-                color=shade,
-            ).encode(x=x(place), y=y("y"), text=f"{field}:N")
-            for field, place, align, weight, shade, limit in bars.HEADINGS
-        ),
-    ]  # fmt: skip
+        .encode(x=x("start"), x2="end", y=y("top"), y2="bottom", color=_part_colour(seen.colours))
+        .encode(tooltip=_tips(seen.tooltip))
+    )
+    layers = [segments, *_marks(seen, x, y), *_texts(seen, x, y)]
     return alt.LayerChart(layer=layers, width=WIDTH, height=seen.height, title=title)
+
+
+def _marks(
+    seen: bars.Stacks, x: Callable[[str], alt.X], y: Callable[[str], alt.Y]
+) -> Iterator[alt.Chart]:
+    """Lines across the bars, and ranges below them."""
+    styles = ((seen.solid, 2.4, [1, 0]), (seen.dashed, 1.6, [3, 2]))
+    for lines, width, dash in styles:
+        mark = _of(lines).mark_rule(color=DARK, strokeWidth=width, strokeDash=dash)
+        yield mark.encode(x=x("at"), y=y("top"), y2="bottom")
+    ranges = _of(seen.whiskers)
+    rule = ranges.mark_rule(color=_GREY, strokeWidth=1.4)
+    yield rule.encode(x=x("low"), x2="high", y=y("y"))
+    dot = ranges.mark_point(filled=True, size=34, color=_GREY, opacity=1)
+    yield dot.encode(x=x("at"), y=y("y"))
+
+
+def _texts(
+    seen: bars.Stacks, x: Callable[[str], alt.X], y: Callable[[str], alt.Y]
+) -> Iterator[alt.Chart]:
+    """Values in the segments, and the headings of the bars."""
+    for shade, texts in seen.texts().items():
+        mark = _of(texts).mark_text(fontSize=11, color=shade)
+        yield mark.encode(x=x("middle"), y=y("centre"), text="text:N")
+    for one in bars.HEADINGS:
+        mark = _of(seen.headings).mark_text(
+            align=one.align, baseline="middle", limit=one.limit, fontWeight=one.weight,
+            fontSize=12, color=one.colour,
+        )  # fmt: skip
+        yield mark.encode(x=x(f"{one.field}_x"), y=y("y"), text=f"{one.field}:N")
 
 
 def _part_colour(colours: Mapping[str, str]) -> alt.Color:

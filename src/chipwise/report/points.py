@@ -45,7 +45,7 @@ class Cloud:
 def cloud(rows: Sequence[Row]) -> Cloud:
     """Where each plan stands; plans whose expense is unknown are named in a note instead."""
     in_money = rows[0]["expense"] == "cost_usd"
-    known = [row for row in rows if row[str(row["expense"])] is not None]
+    known = [row for row in rows if _value(row, str(row["expense"])) > 0]
     unit, size = _time_unit([_value(row, "duration_s") for row in known])
     points = [_point(row, size, money=in_money) for row in known]
     time = log_axis((_value(p, end) for p in points for end in ("x_low", "x_high")), WIDTH)
@@ -65,7 +65,7 @@ def cloud(rows: Sequence[Row]) -> Cloud:
         title=_("Time and cost") if in_money else _("Time and device hours"),
         notes=(
             _("line: what no other plan beats in both · bars: 80 % ranges"),
-            _("no price known: {systems}").format(systems=", ".join(unpriced)) if unpriced else "",
+            _("without a price: {systems}").format(systems=", ".join(unpriced)) if unpriced else "",
         ),
         tooltip=(
             *(("name", _("plan")), ("layout", _("layout")), ("vendor", _("maker"))),

@@ -50,7 +50,7 @@ def pareto_rows(document: Json) -> list[Row]:
     """One row per plan: how long, how many device hours, what it costs, what it draws.
 
     ``expense`` names the column that the front (``on_front``) and the picture take beside the
-    time: ``cost_usd`` where any plan has one, else ``device_hours``.
+    time: ``cost_usd`` where any plan has one above 0, else ``device_hours``.
     """
     rows = [_plan_point(plan) for plan in document.get("plans", ())]
     vendors = {row["system"]: row["vendor"] for row in rows}
@@ -59,7 +59,7 @@ def pareto_rows(document: Json) -> list[Row]:
         for point in document.get("pareto", ())
         if point.get("rank") is None
     ]
-    expense = "cost_usd" if any(row["cost_usd"] is not None for row in rows) else "device_hours"
+    expense = "cost_usd" if any(row["cost_usd"] for row in rows) else "device_hours"
     for row in rows:
         row["expense"] = expense
         row["on_front"] = not any(_beats(other, row, expense) for other in rows) and (

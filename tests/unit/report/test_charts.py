@@ -85,10 +85,16 @@ def test_without_prices_device_hours_stand_in_their_place() -> None:
 
 def test_a_system_without_a_price_is_named_and_not_drawn() -> None:
     said = texts(drawn(priced(rtx=0.4, a100=1.5, h100=2.5, mi300x=2.0), name="pareto"))
-    assert any(text.endswith("no price known: tpu-v5p:16") for text in said)
-    said = [text for text in said if "no price known" not in text]
+    assert any(text.endswith("without a price: tpu-v5p:16") for text in said)
+    said = [text for text in said if "without a price" not in text]
     assert not any(text.endswith("· tpu-v5p:16") for text in said)
     assert "Google" not in said
+
+
+def test_where_nothing_costs_anything_device_hours_are_drawn() -> None:
+    free = {"low": 0.0, "likely": 0.0, "high": 0.0, "basis": "assumed"}
+    plans = [one | {"cost_usd": free} for one in PLAN["plans"]]
+    assert "device hours [h]" in texts(drawn(PLAN | {"plans": plans}, name="pareto"))
 
 
 def test_scaling_shows_throughput_and_efficiency_over_devices() -> None:
