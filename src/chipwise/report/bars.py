@@ -16,18 +16,18 @@ from chipwise.units import show
 
 WIDTH = 720
 GIB = 2.0**30
-_STEP, _TOP, _BOTTOM, _HEADING, _WHISKER = 58.0, 22.0, 42.0, 10.0, 48.0
+_STEP, _HEADING, _BELOW, _TOP, _BOTTOM, _WHISKER = 74.0, 10.0, 25.0, 36.0, 55.0, 61.0
 """Pixels: from bar to bar; and within one, from its top."""
 _TEXT_MARGIN = 8.0
-_BOLD = 1.08
-"""Width of bold text over plain text, and a little room."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A text above a bar; its place is the field's name with ``_x``."""
+    """A text above a bar: its field, and those of its place."""
 
     field: str
+    x: str
+    y: str
     align: Align
     weight: Literal["bold", "normal"]
     colour: str
@@ -36,9 +36,9 @@ class Heading:
 
 
 HEADINGS = (
-    Heading("name", "left", "bold", DARK, 250),
-    Heading("layout", "left", "normal", "#5A5A5A", 400),
-    Heading("number", "right", "normal", DARK, 240),
+    Heading("name", "start", "first", "left", "bold", DARK, 440),
+    Heading("number", "end", "first", "right", "normal", DARK, 260),
+    Heading("layout", "start", "second", "left", "normal", "#5A5A5A", WIDTH),
 )
 
 
@@ -223,12 +223,12 @@ def _headings(
     return [
         {
             "name": bar_name(plan[0]),
-            "name_x": 0,
-            "layout": plan[0]["layout"],
-            "layout_x": (width_of(bar_name(plan[0])) * _BOLD + 10) / WIDTH * longest,
             "number": number(plan[0]),
-            "number_x": longest,
-            "y": place * _STEP + _HEADING,
+            "layout": plan[0]["layout"],
+            "start": 0,
+            "end": longest,
+            "first": place * _STEP + _HEADING,
+            "second": place * _STEP + _BELOW,
         }
         for place, plan in enumerate(plans)
     ]

@@ -368,7 +368,7 @@ def _texts(
             align=one.align, baseline="middle", limit=one.limit, fontWeight=one.weight,
             fontSize=12, color=one.colour,
         )  # fmt: skip
-        yield mark.encode(x=x(f"{one.field}_x"), y=y("y"), text=f"{one.field}:N")
+        yield mark.encode(x=x(one.x), y=y(one.y), text=f"{one.field}:N")
 
 
 def _part_colour(colours: Mapping[str, str]) -> alt.Color:

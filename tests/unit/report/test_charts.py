@@ -14,6 +14,7 @@ import pytest
 from chipwise.app import estimate_train, fit, plan_train
 from chipwise.app.requests import EstimateTrainRequest, FitRequest, PlanTrainRequest
 from chipwise.errors import UsageError
+from chipwise.report import words
 from chipwise.report.pictures import form_of, picture
 from chipwise.report.tidy import PICTURES
 
@@ -66,6 +67,7 @@ def test_every_plan_has_a_bar_with_its_name_and_layout(name: str, axis: str) -> 
     said = texts(drawn(PLAN, name=name))
     for one in PLAN["plans"]:
         assert f"{one['rank']} · {one['system']}" in said
+        assert words.layout(one["layout"]) in said
     assert axis in said
     assert any(text.startswith("llama-2-7b · 2.00 G tokens · sequence 4096") for text in said)
 
