@@ -52,14 +52,17 @@ _UNITS: dict[str, dict[str, float]] = {
     "Hz": _prefixed("Hz"),
     "W": _prefixed("W"),
     "s": _TIME,
+    "J": {**_prefixed("J"), "Wh": 3.6e3, "kWh": 3.6e6, "MWh": 3.6e9},
     "kWh": {"Wh": 1e-3, "kWh": 1.0, "MWh": 1e3},
     "USD": {"USD": 1.0, "$": 1.0, "kUSD": 1e3, "MUSD": 1e6},
+    "USD/s": {"USD/s": 1.0, "USD/h": 1 / 3600, "$/h": 1 / 3600},
     "1": _COUNT,
 }
 _EXAMPLES: dict[str, tuple[str, ...]] = {
     **{"B": ("80GB", "80GiB"), "B/s": ("900GB/s", "400Gb/s"), "FLOP/s": ("989TFLOP/s",)},
     **{"FLOP": ("3.8e25FLOP",), "Hz": ("1.98GHz",), "W": ("700W",), "s": ("90min", "14d")},
     **{"kWh": ("1.5MWh",), "USD": ("25000USD",), "1": ("4096", "128k", "7B")},
+    **{"J": ("1.5MWh", "3.6MJ"), "USD/s": ("2.50USD/h",)},
 }
 
 
@@ -69,7 +72,8 @@ def parse(text: str | float, unit: str) -> float:
     Args:
         text: a number with a unit (``80 GiB``, ``400 Gb/s``, ``14d``, ``2B`` for a count); a bare
             number is taken only for counts (unit ``1``) and for numbers that are no text.
-        unit: ``B``, ``B/s``, ``FLOP/s``, ``FLOP``, ``Hz``, ``W``, ``s``, ``kWh``, ``USD`` or ``1``.
+        unit: ``B``, ``B/s``, ``FLOP/s``, ``FLOP``, ``Hz``, ``W``, ``s``, ``J``, ``kWh``, ``USD``,
+            ``USD/s`` or ``1``.
 
     Raises:
         UnitError: no number, one that is not finite, an unknown unit, or a unit of another kind.

@@ -209,3 +209,11 @@ def test_a_closed_output_stops_nothing() -> None:
     command = f"{sys.executable} -m chipwise catalogue systems >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_plan_within_the_budget_exits_3() -> None:
+    words = ("plan", "train", "llama-2-7b", "--tokens", "2B", "--on", "h100-sxm:8")
+    assert chipwise(*words, "--budget", "10kUSD").returncode == 0
+    done = chipwise(*words, "--budget", "1USD", COLUMNS="160")
+    assert done.returncode == 3
+    assert "over budget" in done.stdout

@@ -78,3 +78,30 @@ def test_a_broken_file_of_ones_own_is_found_with_exit_code_4(tmp_path: Path) -> 
     findings = json.loads(done.stdout)["findings"]
     assert done.returncode == 4
     assert any("my-card.toml" in finding["message"] for finding in findings)
+
+
+def test_prices_are_listed_as_known_on_a_day() -> None:
+    def p4d(day: str) -> list[str]:
+        done = chipwise("catalogue", "prices", "--as-of", day, "--format", "csv")
+        rows = csv.DictReader(io.StringIO(done.stdout))
+        return [row["on_demand"] for row in rows if row["sku"] == "p4d.24xlarge"]
+
+    assert p4d("2024-12-31") == ["32.7726"]  # the cut came in June 2025
+    assert p4d("2026-11-30") == ["21.957642"]
+
+
+def test_ones_own_prices_are_checked_and_used(tmp_path: Path) -> None:
+    head = "kind,provider,sku,region,accelerator,devices,on_demand,currency,confidence,source,"
+    good = "cloud,us,rack,here,gb300,72,360,USD,primary,assumption,2026-11,2026-11-30\n"
+    (tmp_path / "prices.csv").write_text(f"{head}seen,retrieved\n{good}", encoding="utf-8")
+    words = ("--catalogue", str(tmp_path))
+    assert chipwise("catalogue", "check", *words).returncode == 0
+    asked = ("plan", "train", "llama-2-7b", "--tokens", "2B", "--on", "gb300:72", "--json")
+    plan = json.loads(chipwise(*asked, *words).stdout)["plans"][0]
+    assert plan["price"]["usd_per_device_hour"] == 5
+    (tmp_path / "prices.csv").write_text(
+        f"{head}seen,retrieved\n{good.replace('gb300', 'gb3')}", encoding="utf-8"
+    )
+    broken = chipwise("catalogue", "check", *words)
+    assert broken.returncode == 4
+    assert "unknown accelerator 'gb3'" in " ".join(broken.stdout.split())

@@ -8,8 +8,9 @@ from typing import Any
 
 from chipwise.app.documents_facts import CatalogueDocument, Column, Fact, Finding
 from chipwise.app.requests import CatalogueRequest
-from chipwise.catalogue import hardware, models
+from chipwise.catalogue import hardware, models, prices
 from chipwise.catalogue.check import check_catalogue
+from chipwise.catalogue.energy import energy_rows
 from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.names import resolve_accelerator
 from chipwise.errors import ChipwiseError, UnitError, UnknownNameError
@@ -132,6 +133,33 @@ def _models(request: CatalogueRequest) -> CatalogueDocument:
     return _document(request, columns=columns, rows=tuple(rows))
 
 
+def _prices(request: CatalogueRequest) -> CatalogueDocument:
+    columns = (
+        Column(name="accelerator", title=_("accelerator")),
+        Column(name="sku", title="SKU"),
+        Column(name="on_demand", title=_("on demand\nper hour")),
+        Column(name="seen", title=_("seen")),
+        Column(name="provider", title=_("provider")),
+        Column(name="devices", title=_("devices"), unit="1"),
+        Column(name="spot", title=_("spot\nper hour")),
+        Column(name="one_year", title=_("1 year\nper hour")),
+        Column(name="three_year", title=_("3 years\nper hour")),
+        Column(name="purchase", title=_("to buy")),
+        Column(name="currency", title=_("currency")),
+        Column(name="region", title=_("region")),
+        Column(name="kind", title=_("kind")),
+        Column(name="confidence", title=_("confidence")),
+        Column(name="source", title=_("source")),
+    )
+    found = sorted(prices.offers(as_of=request.as_of), key=lambda offer: offer.accelerator)
+    rows = [{column.name: getattr(offer, column.name) for column in columns} for offer in found]
+    stale = sum(prices.age_days(offer, request.as_of) > prices.STALE_DAYS for offer in found)
+    text = _("{stale} of {all} prices were seen more than {days} days ago").format(
+        stale=stale, all=len(found), days=prices.STALE_DAYS
+    )
+    return _document(request, columns=columns, rows=tuple(rows), warnings=(text,) if stale else ())
+
+
 # -- one entry -------------------------------------------------------------------------------
 
 
@@ -232,8 +260,18 @@ def _si(text: str) -> tuple[float | str, str]:
 def _check(request: CatalogueRequest) -> CatalogueDocument:
     findings = list(_hardware_findings())
     findings += [finding for name in models.model_ids() for finding in _model_findings(name)]
-    checked = sum(map(len, (hardware.accelerator_ids(), hardware.system_ids(), models.model_ids())))
+    entries = (hardware.accelerator_ids(), hardware.system_ids(), models.model_ids())
+    checked = sum(map(len, (*entries, *_money_rows())))
     return _document(request, findings=tuple(findings), checked=checked)
+
+
+def _money_rows() -> Iterator[tuple[object, ...]]:
+    """Rows of prices and energy; a file that cannot be read is a finding already."""
+    for read in (prices.price_rows, energy_rows):
+        try:
+            yield read()
+        except ChipwiseError:
+            continue
 
 
 def _hardware_findings() -> Iterator[Finding]:
@@ -273,6 +311,7 @@ _ANSWERS: dict[str, Callable[[CatalogueRequest], CatalogueDocument]] = {
     "accelerators": _accelerators,
     "systems": _systems,
     "models": _models,
+    "prices": _prices,
     "show": _show,
     "check": _check,
 }

@@ -286,6 +286,31 @@ class RunReport(Part):
     """Writing one; None when none are asked for."""
 
 
+class Price(Part):
+    """The cheapest way to rent the devices; whole SKUs are paid for."""
+
+    provider: str
+    sku: str
+    region: str
+    market: str
+    count: int
+    """SKUs rented."""
+    usd_per_hour: float
+    """All SKUs together."""
+    usd_per_device_hour: float
+    """Over the devices of the job: what is paid for and not used counts."""
+    low_usd_per_device_hour: float
+    """The cheapest provider with a current offer."""
+    high_usd_per_device_hour: float
+    seen: str
+    """Month in which the price held at the latest."""
+    age_days: int
+    stale: bool
+    """Seen more than 90 days ago."""
+    source: str
+    confidence: str
+
+
 class EstimateDocument(Performance, Document):
     """One configuration: time, throughput, utilization and memory."""
 
@@ -299,6 +324,12 @@ class EstimateDocument(Performance, Document):
     duration_s: Range | None = None
     """None when it was not said how much to train on."""
     device_hours: Range | None = None
+    cost_usd: Range | None = None
+    """Rent of the run; None where no price is known, or no length."""
+    energy_kwh: Range | None = None
+    """Electricity of the site; None where the device's power is not published, or no length."""
+    price: Price | None = None
+    """None where no current offer in USD holds the devices."""
     run: RunReport | None = None
     observed: Observed | None = None
 
@@ -321,9 +352,17 @@ class Plan(Performance):
     verdict: Verdict
     duration_s: Range
     device_hours: Range
+    cost_usd: Range | None = None
+    """Rent of the run; None where no price is known."""
+    energy_kwh: Range | None = None
+    """Electricity of the site; None where the power of the device is not published."""
+    price: Price | None = None
+    """None where no current offer in USD holds the devices."""
     memory: Memory
     meets_deadline: bool | None = None
     """None when no deadline was asked for."""
+    meets_budget: bool | None = None
+    """None when no budget was asked for; false also where the cost is unknown."""
     run: RunReport | None = None
     observed: Observed | None = None
     """What own runs on this system changed."""
@@ -340,7 +379,7 @@ class SearchReport(Part):
 
 
 class ParetoPoint(Part):
-    """A plan that no other beats in both time and device-hours."""
+    """A plan that no other beats in time, cost and energy, as far as both are known."""
 
     system: str
     devices: int
@@ -348,6 +387,8 @@ class ParetoPoint(Part):
     """Place in ``plans``, when it stands there."""
     duration_s: float
     device_hours: float
+    cost_usd: float | None = None
+    energy_kwh: float | None = None
 
 
 class NoFit(Part):
@@ -373,6 +414,6 @@ class PlanDocument(Document):
 
     @property
     def exit_code(self) -> int:
-        """3 when no plan is feasible, or none meets the deadline."""
-        late = all(plan.meets_deadline is False for plan in self.plans)
-        return EXIT_INFEASIBLE if late else 0
+        """3 when no plan is feasible, or none meets deadline and budget."""
+        missed = all(False in (plan.meets_deadline, plan.meets_budget) for plan in self.plans)
+        return EXIT_INFEASIBLE if missed else 0

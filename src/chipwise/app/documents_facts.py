@@ -146,7 +146,7 @@ class CatalogueDocument(Document):
     """A listing, one entry, or the findings of a check."""
 
     command: str
-    kind: Literal["accelerators", "systems", "models", "show", "check"]
+    kind: Literal["accelerators", "systems", "models", "prices", "show", "check"]
     columns: tuple[Column, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
     id: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
@@ -27,11 +28,17 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     duration = duration_of(point) if request.has_length else None
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
-        assumptions=(*seen.assumptions, *run_assumptions(point), *assumptions_of(one)),
+        assumptions=(
+            *seen.assumptions,
+            *run_assumptions(point),
+            *costing.cost_assumptions(point),
+            *assumptions_of(one),
+        ),
         warnings=(
             *seen.warnings,
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),
+            *(costing.cost_warnings([point]) if duration else ()),
         ),
         subject=subject_of(one.job),
         layout=layout,
@@ -40,6 +47,9 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
         marginal=marginal_of(point, overrides),
         duration_s=duration,
         device_hours=device_hours_of(point, duration) if duration else None,
+        cost_usd=costing.cost_of(point, duration) if duration else None,
+        energy_kwh=costing.energy_of(point, duration) if duration else None,
+        price=costing.price_of(point),
         run=run_of(point),
         observed=seen.document,
         **performance_of(point),

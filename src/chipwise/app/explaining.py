@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.documents_facts import (
     ExplainDocument,
@@ -74,6 +75,7 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     wanted = (name,) if name in MODEL else ()
     point = evaluate(one.job, one.strategy, overrides, also=wanted)
     _check_length(name, request, overrides)
+    costing.require_known(name, point)
     values = point.memory if name in point.memory_quantities else point.time
     tree = MODEL.explain(name, values, _given(point), request.depth)
     return ExplainDocument(
@@ -125,7 +127,7 @@ def _entries() -> Iterator[QuantityEntry]:
 def _given(point: Evaluated) -> dict[str, Given]:
     """What is known of every input of one job: meaning, unit, source and basis."""
     cluster = point.job.cluster
-    given = dict(INPUTS) | shipped().given(point.keys)
+    given = dict(INPUTS) | shipped().given(point.keys) | costing.given_of(point.job)
     given |= _hardware(cluster, point.job.workload.precision or "bf16")
     given |= {name: replace(INPUTS[name], source="assumed", basis="assumed")
               for name in assumed_of_run(point.job)}  # fmt: skip

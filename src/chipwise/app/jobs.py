@@ -20,6 +20,7 @@ from chipwise.i18n import _
 from chipwise.search.space import trainers
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Run, Strategy, TrainingJob
+from chipwise.spec.price import Terms
 
 MICROBATCHES_PER_STAGE = 4
 """Micro-batches per pipeline stage and step where no global batch is stated."""
@@ -77,6 +78,7 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         workload=request.workload,
         strategy=request.strategy,
         run=getattr(request, "run", None) or Run(),
+        terms=getattr(request, "terms", None) or Terms(),
     )
     rules.check_workload(job.workload, job.model)
     return job

@@ -8,10 +8,11 @@ from math import ceil, lcm
 from time import perf_counter
 
 from chipwise import rules
+from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of
-from chipwise.app.documents import Assumption, NoFit, ParetoPoint, Plan, PlanDocument, SearchReport
+from chipwise.app.documents import Assumption, NoFit, Plan, PlanDocument, SearchReport
 from chipwise.app.evaluation import TIGHT, UNMOVED, Evaluated, evaluate, verdict
 from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.app.jobs import Complete, clusters_of, job_on
@@ -68,12 +69,18 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         assumptions=(
             *(site_words(site) for site in sites.values()),
             *(run_assumptions(points[0]) if points else ()),
+            *(
+                text
+                for point in costing.recommended(points, plans)
+                for text in costing.cost_assumptions(point)
+            ),
             *_assumptions(jobs, chosen, request),
         ),
         warnings=(
             *site_warnings(jobs, request.observed, overrides, sites),
             *rules.model_warnings(jobs[0].model, jobs[0].workload.seq_len),
             *_warnings(clusters, chosen),
+            *costing.cost_warnings(points),
         ),
         plans=plans,
         search=SearchReport(
@@ -83,7 +90,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
             fit=counts.fit,
             elapsed_s=perf_counter() - began,
         ),
-        pareto=_pareto(plans),
+        pareto=costing.pareto(plans),
         no_fit=tuple(no_fit),
         observed=tuple(map(observed_of, sites.values())),
     )
@@ -216,7 +223,7 @@ def _objective(candidate: Candidate, request: PlanTrainRequest, sites: Mapping[s
     cluster = candidate.job.cluster
     site = sites.get(cluster.accelerator.id)
     time = site.slower(candidate.step_time) if site else candidate.step_time
-    return time * (cluster.num_devices if request.objective == "device-hours" else 1)
+    return costing.per_run(cluster, time, request)
 
 
 def _evaluated(
@@ -231,6 +238,7 @@ def _plan(point: Evaluated, request: PlanTrainRequest, sites: Mapping[str, Site]
     duration = duration_of(point)
     devices = point.job.cluster.num_devices
     site = sites.get(point.job.cluster.accelerator.id)
+    cost = costing.cost_of(point, duration)
     meets = None if request.deadline is None else duration.likely <= request.deadline
     return Plan(
         rank=1,
@@ -242,8 +250,12 @@ def _plan(point: Evaluated, request: PlanTrainRequest, sites: Mapping[str, Site]
         verdict=verdict(point.share, request.headroom),
         duration_s=duration,
         device_hours=device_hours_of(point, duration),
+        cost_usd=cost,
+        energy_kwh=costing.energy_of(point, duration),
+        price=costing.price_of(point),
         memory=memory_of(point, formulas=False),
         meets_deadline=meets,
+        meets_budget=costing.meets_budget(cost, request.budget),
         run=run_of(point),
         observed=observed_of(site) if site else None,
         **performance_of(point),
@@ -251,36 +263,9 @@ def _plan(point: Evaluated, request: PlanTrainRequest, sites: Mapping[str, Site]
 
 
 def _ranked(plans: list[Plan], request: PlanTrainRequest) -> tuple[Plan, ...]:
-    """Those that meet the deadline first, then by the objective."""
-
-    def order(plan: Plan) -> tuple[bool, float, float]:
-        time, spent = plan.duration_s.likely, plan.device_hours.likely
-        first, second = (spent, time) if request.objective == "device-hours" else (time, spent)
-        return plan.meets_deadline is False, first, second
-
-    return tuple(
-        plan.model_copy(update={"rank": rank})
-        for rank, plan in enumerate(sorted(plans, key=order), 1)
-    )
-
-
-def _pareto(plans: tuple[Plan, ...]) -> tuple[ParetoPoint, ...]:
-    """Plans that no other beats in both time and device-hours, fastest first."""
-    front: list[ParetoPoint] = []
-    least = float("inf")
-    for plan in sorted(plans, key=lambda one: (one.duration_s.likely, one.device_hours.likely)):
-        if plan.device_hours.likely < least:
-            least = plan.device_hours.likely
-            front.append(
-                ParetoPoint(
-                    system=plan.system,
-                    devices=plan.devices,
-                    rank=plan.rank,
-                    duration_s=plan.duration_s.likely,
-                    device_hours=plan.device_hours.likely,
-                )
-            )
-    return tuple(front)
+    """Those that meet deadline and budget first, then by the objective."""
+    ordered = sorted(plans, key=lambda plan: costing.order(plan, request))
+    return tuple(plan.model_copy(update={"rank": rank}) for rank, plan in enumerate(ordered, 1))
 
 
 # -- where nothing fits ----------------------------------------------------------------------

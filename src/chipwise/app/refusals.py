@@ -57,6 +57,14 @@ def _described(kind: type[BaseModel], field: str, problem: ErrorDetails) -> tupl
             return "out-of-range", _("{flag} {given} is out of range: {rule}").format(
                 flag=flag, given=given, rule=_bounds(problem)
             )
+        case "date_from_datetime_parsing" | "date_parsing" | "date_type":
+            return "not-a-date", _("{flag} '{given}' is no date; write it like 2026-08-31").format(
+                flag=flag, given=shortened(str(given))
+            )
+        case "float_parsing" | "float_type":
+            return "not-a-number", _("{flag} '{given}' is not a number").format(
+                flag=flag, given=shortened(str(given))
+            )
         case "bool_parsing" | "bool_type":
             return "not-yes-or-no", _("{flag} '{given}' is neither yes nor no").format(
                 flag=flag, given=given

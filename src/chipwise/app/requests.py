@@ -8,6 +8,7 @@ numbers may be text with units (``"2B"``, ``"14d"``, ``"10%"``), lists may be te
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -16,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from chipwise.app.fields import (
     Duration,
     Fold,
+    Money,
     Observed,
     Positive,
     Rate,
@@ -44,13 +46,14 @@ from chipwise.spec.job import (
     TrainingWorkload,
 )
 from chipwise.spec.model import Frozen
+from chipwise.spec.price import Market, Terms
 
 R = TypeVar("R", bound="Request")
 Offload = Literal["optimizer", "params", "activations"]
 ChunkedLoss = Literal["no", "yes", "fused"]
 EngineName = Literal["vllm", "sglang", "trt-llm", "llama.cpp"]
 KvDtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4"]
-Objective = Literal["time", "device-hours"]
+Objective = Literal["time", "device-hours", "cost", "energy"]
 
 
 class Request(Frozen):
@@ -167,6 +170,17 @@ class _RunRequest(JobRequest):
     data_stall: Share | None = None
     """Time waiting for data, over the time of the steps."""
 
+    market: Annotated[Market, Fold] | None = None
+    as_of: date | None = None
+    """Prices as they were known on that day."""
+    pue: Annotated[float, Field(ge=1, le=10)] | None = None
+    """Power of the whole site over that of its machines."""
+
+    @property
+    def terms(self) -> Terms:
+        """How the job is paid and powered, as a spec."""
+        return Terms(market=self.market or "on-demand", as_of=self.as_of, pue=self.pue)
+
     @property
     def run(self) -> Run:
         """What the run does beside its steps, as a spec."""
@@ -269,6 +283,8 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     objective: Annotated[Objective, Fold] = "time"
     deadline: Duration | None = None
     """Longest time allowed. [s]"""
+    budget: Money | None = None
+    """Most that the run may cost. [USD]"""
     max_devices: Whole | None = None
     top: Whole = 10
     """Plans to return."""
@@ -320,8 +336,10 @@ class CatalogueRequest(Request):
     """List, show or check the catalogue."""
 
     use_case: ClassVar[str] = "catalogue"
-    kind: Literal["accelerators", "systems", "models", "show", "check"]
+    kind: Literal["accelerators", "systems", "models", "prices", "show", "check"]
     id: str | None = None
+    as_of: date | None = None
+    """Prices as they were known on that day."""
 
     @model_validator(mode="after")
     def _show_needs_an_id(self) -> CatalogueRequest:

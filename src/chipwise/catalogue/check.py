@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import Literal
 
+from chipwise.catalogue.check_money import check_money
 from chipwise.catalogue.derive import (
     TOLERANCE,
     derived_bandwidth,
     derived_peak,
     differences,
 )
+from chipwise.catalogue.finding import Finding, is_date
 from chipwise.catalogue.hardware import (
     accelerator_file,
     accelerator_ids,
@@ -34,21 +33,10 @@ from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator
 from chipwise.units import show
 
-Severity = Literal["error", "warning"]
 _DOUBLED_FP8 = ("nvidia", "amd")
 """Vendors whose documents say that fp8 runs at twice the 16-bit rate."""
 _SOLD_SHARE = (0.93, 1.09)
 """Reported memory over the size sold in decimal GB: from binary reserve to binary counting."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that does not hold."""
-
-    file: str
-    field: str
-    severity: Severity
-    message: str
 
 
 def check_catalogue() -> list[Finding]:
@@ -64,6 +52,7 @@ def check_catalogue() -> list[Finding]:
         *(finding for name in system_ids() for finding in check_system(name)),
         *_aliases(),
         *_microbenchmarks(),
+        *check_money(sources(), accelerator_ids()),
     ]
     return sorted(found, key=lambda finding: (finding.severity, finding.file, finding.field))
 
@@ -75,19 +64,11 @@ def _error(path: Path | str, field: str, message: str) -> Finding:
 def _sources() -> Iterator[Finding]:
     try:
         for key, source in sources().items():
-            if not _is_date(source.retrieved):
+            if not is_date(source.retrieved):
                 text = _("'{date}' is no date (YYYY-MM-DD)").format(date=source.retrieved)
                 yield _error("sources.toml", f"{key}.retrieved", text)
     except ChipwiseError as error:
         yield _error("sources.toml", "", error.message)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def check_accelerator(name: str) -> Iterator[Finding]:
@@ -128,7 +109,7 @@ def _provenance(path: Path, values: Mapping[str, Sourced]) -> Iterator[Finding]:
             if key not in known:
                 text = _("source '{key}' is not in sources.toml").format(key=key)
                 yield _error(path, field, text)
-        if not _is_date(value.retrieved):
+        if not is_date(value.retrieved):
             text = _("'{date}' is no date (YYYY-MM-DD)").format(date=value.retrieved)
             yield _error(path, field, text)
         if value.basis not in ("datasheet", "assumed"):

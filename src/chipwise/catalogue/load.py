@@ -6,11 +6,12 @@ at first, so that a file there adds an entry or replaces a bundled one as a whol
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,36 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         raise file_error(path, int(line[1]) if line else None, str(error)) from None
+
+
+def read_csv(path: Path, columns: frozenset[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of one CSV file with their line numbers; empty cells are left out.
+
+    Raises:
+        DataFileError: no regular file, too large, no UTF-8, an unknown column, or a row with more
+            cells than columns; names file and line.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise file_error(path, None, _("no regular file"))
+        if path.stat().st_size > LARGEST_FILE:
+            raise file_error(path, None, _("larger than 1 MiB: this is no catalogue file"))
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            unknown = sorted(set(reader.fieldnames or ()) - columns)
+            if unknown:
+                raise file_error(path, 1, _("unknown column '{name}'").format(name=unknown[0]))
+            for row in reader:
+                if None in row:
+                    raise file_error(path, reader.line_num, _("more cells than columns"))
+                cells = {name: (text or "").strip() for name, text in row.items()}
+                yield reader.line_num, {name: text for name, text in cells.items() if text}
+    except OSError as error:
+        raise file_error(path, None, error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise file_error(path, None, _("not UTF-8 text")) from None
+    except csv.Error as error:
+        raise file_error(path, None, str(error)) from None
 
 
 def line_of(path: Path, field: str) -> int | None:

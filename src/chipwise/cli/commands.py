@@ -44,7 +44,7 @@ def groups() -> dict[str, str]:
     return {
         "plan": _("Ranked options for a job: which accelerator, how many, split how."),
         "estimate": _("One configuration: time, throughput, utilization, memory, with ranges."),
-        "catalogue": _("The accelerators, systems and models that chipwise knows."),
+        "catalogue": _("The accelerators, systems, models and prices that chipwise knows."),
     }
 
 
@@ -56,7 +56,12 @@ COMMANDS: tuple[Command, ...] = (
         "PlanTrainRequest",
         "chipwise plan train llama-2-7b --tokens 2B --on rtx-4090:8,h100-sxm:8 --deadline 14d",
         lambda: (_model(),),
-        lambda: (*flags.run_flags(), *flags.plan_flags(), *_measurable_flags()),
+        lambda: (
+            *flags.run_flags(),
+            *flags.plan_flags(),
+            *flags.cost_flags(),
+            *_measurable_flags(),
+        ),
         pictures=("pareto", "scaling", "memory", "time"),
     ),
     Command(
@@ -76,7 +81,7 @@ COMMANDS: tuple[Command, ...] = (
         "EstimateTrainRequest",
         "chipwise estimate train llama-2-7b --on h100-sxm:8 --micro-batch 2 --shard fsdp",
         lambda: (_model(),),
-        lambda: (*_measurable_flags(), *flags.run_flags()),
+        lambda: (*_measurable_flags(), *flags.run_flags(), *flags.cost_flags()),
         pictures=("memory", "time"),
     ),
     Command(
@@ -89,7 +94,12 @@ COMMANDS: tuple[Command, ...] = (
             Argument("QUANTITY", _("quantity to explain, such as step_time"), required=False),
             Argument("MODEL", _("model; not needed for facts of a device"), required=False),
         ),
-        lambda: (*_explain_flags(), *flags.estimate_flags(), *flags.run_flags()),
+        lambda: (
+            *_explain_flags(),
+            *flags.estimate_flags(),
+            *flags.run_flags(),
+            *flags.cost_flags(),
+        ),
     ),
     Command(
         ("validate",),
@@ -116,6 +126,15 @@ COMMANDS: tuple[Command, ...] = (
             ("systems", lambda: _("List systems: devices per node and the links between them.")),
             ("models", lambda: _("List models with parameters and shape.")),
         )
+    ),
+    Command(
+        ("catalogue", "prices"),
+        lambda: _("List what devices cost by the hour and to buy, with the month it was seen."),
+        "chipwise.app.browse:catalogue",
+        "CatalogueRequest",
+        "chipwise catalogue prices --as-of 2026-08-31",
+        flags=lambda: (flags.as_of_flag(_("Prices")),),
+        fixed={"kind": "prices"},
     ),
     Command(
         ("catalogue", "show"),

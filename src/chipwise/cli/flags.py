@@ -203,6 +203,24 @@ def run_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def cost_flags() -> tuple[Flag, ...]:
+    """How the run is paid and powered."""
+    section = _("Cost")
+    return (
+        Flag("market", _("how devices are rented; 1y and 3y are hourly prices under a commitment"),
+             "M", choices=("on-demand", "spot", "1y", "3y"), section=section),
+        as_of_flag(section),
+        Flag("pue", _("power of the whole site over that of its machines, such as 1.2"), "X",
+             section=section),
+    )  # fmt: skip
+
+
+def as_of_flag(section: str) -> Flag:
+    """The day on which prices are to be known."""
+    return Flag("as-of", _("prices as known on this day, such as 2026-08-31"), "DATE",
+                section=section)  # fmt: skip
+
+
 def observed_flag() -> Flag:
     """What the user's own runs measured."""
     return Flag(
@@ -220,8 +238,9 @@ def plan_flags() -> tuple[Flag, ...]:
     section = _("Plan")
     return (
         Flag("objective", _("what the ranking minimises"), "O",
-             choices=("time", "device-hours"), section=section),
+             choices=("time", "device-hours", "cost", "energy"), section=section),
         Flag("deadline", _("longest time allowed, such as 14d"), "D", section=section),
+        Flag("budget", _("most the run may cost, such as 5000USD"), "USD", section=section),
         Flag("max-devices", _("most devices a plan may use"), "N", section=section),
         Flag("top", _("plans to show"), "N", section=section),
     )  # fmt: skip

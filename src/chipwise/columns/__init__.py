@@ -7,6 +7,7 @@ touching the jobs.
 
 from __future__ import annotations
 
+from chipwise.columns.cost import cost_columns
 from chipwise.columns.job import (
     COMPILE_SECONDS,
     NODE_STORAGE_BANDWIDTH,
@@ -24,6 +25,7 @@ __all__ = [
     "Scalars",
     "adapter_params",
     "calibration_keys",
+    "cost_columns",
     "matmul_share",
     "model_columns",
     "stack_columns",

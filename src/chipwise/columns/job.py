@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.catalogue.frameworks import Stack, stacks
+from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
 from chipwise.columns.model import Scalars, dense_width, model_columns
 from chipwise.defaults import PEAK_OF
@@ -244,6 +245,7 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     columns |= workload_columns(workload, job.model, stack)
     columns |= strategy_columns(strategy, workload, stack)
     columns |= run_columns(job, strategy.framework or "other")
+    columns |= cost_columns(job)
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from chipwise.physics import (
     activations,
     collectives,
+    cost,
     layer,
     memory,
     operations,
@@ -20,5 +21,6 @@ from chipwise.physics import (
 from chipwise.quantity import Model
 
 MODEL = Model.of(
-    parameters, states, activations, memory, operations, products, layer, collectives, training, run
+    *(parameters, states, activations, memory, operations, products, layer, collectives),
+    *(training, run, cost),
 )

@@ -120,6 +120,15 @@ _RUN = {
     "token_bytes": ("B", "per token in the training data"),
     "compile_time": ("s", "compiling the step once per run"),
 }
+_COST = {
+    "paid_devices": ("1", "devices of the whole SKUs that are rented"),
+    "device_rent": ("USD/s", "price of one of them"),
+    "board_power": ("W", "board power limit in force; unknown where no rating is published"),
+    "load_power_share": ("1", "draw in a step, of the board power"),
+    "idle_power_share": ("1", "draw while waiting, of the board power"),
+    "host_power_share": ("1", "draw of the rest of the node, of that of its devices"),
+    "pue": ("1", "power of the site over that of its machines"),
+}
 _BYTES = {
     "weight_bytes": ("B", "per resident base parameter"),
     "outer_weight_bytes": ("B", "per resident embedding or head parameter"),
@@ -146,6 +155,7 @@ INPUTS: Mapping[str, Given] = MappingProxyType(
             (_HARDWARE, "catalogue", "datasheet"),
             (_JOB, "the job", "stated"),
             (_RUN, "the job", "stated"),
+            (_COST, "catalogue", "assumed"),
             (_BYTES, "software stack", "stated"),
         )
         for name, (unit, meaning) in block.items()

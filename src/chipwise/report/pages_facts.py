@@ -183,7 +183,7 @@ def catalogue_page(document: Json) -> Page:
         [[_listed(row.get(item["name"]), item["unit"]) for item in columns]
          for row in document["rows"]],
     )  # fmt: skip
-    first = document["rows"][0]["id"] if document["rows"] else ""
+    first = document["rows"][0].get("id", "") if document["rows"] else ""
     hint = NextCommand(f"chipwise catalogue show {first}") if first else None
     return page(document["kind"], table, (table, words.warnings(document), hint))
 

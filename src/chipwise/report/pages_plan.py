@@ -21,16 +21,20 @@ def plan_page(document: Json) -> Page:
             Column("#", "rank", numeric=True),
             Column(_("system"), "system"),
             Column(_("layout"), "layout"),
-            Column(_("verdict"), "verdict"),
+            Column(_("verdict"), "verdict", spare=1),
             Column(_("time\n80 % range"), "duration_s", numeric=True),
             Column("", "duration_low_s", csv_only=True),
             Column("", "duration_high_s", csv_only=True),
-            Column("MFU", "mfu", numeric=True, spare=2),
-            Column(_("tokens/s"), "tokens_per_s", numeric=True, spare=4),
-            Column(_("device\nhours"), "device_hours", numeric=True, spare=1),
+            Column("MFU", "mfu", numeric=True, spare=3),
+            Column(_("tokens/s"), "tokens_per_s", numeric=True, spare=5),
+            Column(_("cost\nenergy"), "cost_usd", numeric=True),
+            Column("", "cost_low_usd", csv_only=True),
+            Column("", "cost_high_usd", csv_only=True),
+            Column("", "energy_kwh", csv_only=True),
+            Column(_("device\nhours"), "device_hours", numeric=True, spare=2),
             Column(_("memory\nper device"), "reserved_bytes", numeric=True),
             Column("", "capacity_bytes", csv_only=True),
-            Column(_("bound by"), "bound_by", spare=3),
+            Column(_("bound by"), "bound_by", spare=4),
         ),
         [_plan_row(plan) for plan in plans],
         first_is_best=True,
@@ -40,6 +44,7 @@ def plan_page(document: Json) -> Page:
         headline,
         _best_in_numbers(document),
         *_best_run(document),
+        _best_money(document),
         _other_choices(document),
         table,
         _no_fit(document),
@@ -65,10 +70,26 @@ def _plan_row(plan: Json) -> list[Cell]:
         Cell("", duration["high"]),
         Cell(words.share(plan["mfu"]["likely"]), plan["mfu"]["likely"]),
         words.amount(plan["tokens_per_s"]["likely"], "1"),
+        *_cost_cells(plan),
         words.amount(plan["device_hours"]["likely"], "1"),
         words.memory_use(plan["memory"]),
         Cell("", plan["memory"]["capacity_bytes"]),
         Cell(plan["bound_by"], plan["bound_by"]),
+    ]
+
+
+def _cost_cells(plan: Json) -> list[Cell]:
+    """Rent above energy, with what only CSV carries; a dash where unknown."""
+    cost, energy = plan["cost_usd"] or {}, plan["energy_kwh"] or {}
+    usd, kwh = words.amount(cost.get("likely"), "USD"), words.amount(energy.get("likely"), "kWh")
+    missed = plan["meets_budget"] is False
+    word = _("over budget") if cost else _("price unknown")
+    lines = [usd.text, *([word] if missed else []), kwh.text]
+    return [
+        Cell("\n".join(lines), usd.value, "bad" if missed else "plain"),
+        Cell("", cost.get("low")),
+        Cell("", cost.get("high")),
+        Cell("", energy.get("likely")),
     ]
 
 
@@ -108,21 +129,52 @@ def _best_run(document: Json) -> tuple[Note, ...]:
     return _run_parts(run) if run else ()
 
 
-def _other_choices(document: Json) -> Note | None:
-    """Plans that trade time for device hours and that no other beats in both."""
-    text = _("{system} (no. {rank}): {hours} device hours in {duration}")
-    others = [
-        text.format(
-            system=point["system"],
-            rank=point["rank"],
-            hours=words.shown(point["device_hours"], "1"),
-            duration=show(point["duration_s"], "s"),
-        )
-        for point in document["pareto"]
-        if point["rank"] != 1
+def _best_money(document: Json) -> Note | None:
+    """What the recommended plan costs and draws, and whose price that is."""
+    if not document["plans"]:
+        return None
+    best = document["plans"][0]
+    return Note(words.joined((_money(best), _price_line(best["price"]))))
+
+
+def _money(answer: Json) -> str:
+    """Cost and energy of a run with their ranges; what is unknown is said."""
+    cost, energy = answer["cost_usd"], answer["energy_kwh"]
+    parts = [
+        _("cost {usd}").format(usd=words.bare_span(cost, "USD")) if cost else _("cost unknown"),
+        _("energy {kwh}").format(kwh=words.bare_span(energy, "kWh"))
+        if energy
+        else _("energy unknown"),
     ]
-    return Note(_("Other trades of time for device hours: {plans}").format(
-        plans="; ".join(others))) if others else None  # fmt: skip
+    return words.joined(parts)
+
+
+def _price_line(price: Json | None) -> str:
+    if not price:
+        return ""
+    text = _("prices: {provider} {sku}, seen {seen}")
+    return text.format(provider=price["provider"], sku=price["sku"], seen=price["seen"])
+
+
+def _other_choices(document: Json) -> Note | None:
+    """Plans that trade time for money or energy and that no other beats in all."""
+    others = [_trade(point) for point in document["pareto"] if point["rank"] != 1]
+    if not others:
+        return None
+    return Note(_("Other trades of time, cost and energy: {plans}").format(plans="; ".join(others)))
+
+
+def _trade(point: Json) -> str:
+    cost, energy = point["cost_usd"], point["energy_kwh"]
+    hours = _("{hours} device hours").format(hours=words.shown(point["device_hours"], "1"))
+    parts = (
+        show(point["duration_s"], "s"),
+        hours if cost is None else show(cost, "USD"),
+        "" if energy is None else show(energy, "kWh"),
+    )
+    return _("{system} (no. {rank}): {facts}").format(
+        system=point["system"], rank=point["rank"], facts=", ".join(filter(None, parts))
+    )
 
 
 def _no_fit(document: Json) -> Listing:
@@ -239,7 +291,8 @@ def _run(document: Json) -> tuple[Note, ...]:
         duration=words.span(document["duration_s"], "s"),
         hours=words.shown(document["device_hours"]["likely"], "1"),
     )
-    return Note(said), *_run_parts(run)
+    money = words.joined((_money(document), _price_line(document["price"])))
+    return Note(said), *_run_parts(run), Note(money)
 
 
 def _run_parts(run: Json) -> tuple[Note, ...]:

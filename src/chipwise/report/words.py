@@ -262,7 +262,7 @@ def asked(inputs: Json) -> str:
 
 _REPEATED = (
     *("rank", "targets", "base_dtype", "grad_dtype", "chunked_loss"),
-    *("headroom", "catalogue"),
+    *("headroom", "catalogue", "market", "as_of", "pue"),
 )
 """What changes an answer and stands in no layout."""
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.model import Count, Frozen, ModelSpec, Size
+from chipwise.spec.price import Terms
 
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4"]
 BaseDtype = Literal["fp32", "bf16", "fp16", "int8", "int4", "nf4", "nf4-dq", "fp4"]
@@ -128,4 +129,5 @@ class TrainingJob(Frozen):
     workload: TrainingWorkload
     strategy: Strategy
     run: Run = Run()
+    terms: Terms = Terms()
     power_cap_watts: Annotated[float, Field(gt=0)] | None = None

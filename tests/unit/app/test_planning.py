@@ -198,12 +198,17 @@ def test_pins_hold_in_every_plan() -> None:
         assert (layout.tp, layout.recompute, layout.micro_batch) == (2, "full", 1)
 
 
-def test_no_plan_on_the_front_is_beaten_in_time_and_device_hours() -> None:
-    document = asked()
+def test_no_plan_on_the_front_is_beaten_in_time_cost_and_energy() -> None:
+    document = asked(on="rtx-4090:8,a100-sxm-80:8,h100-sxm:8")
+    assert len(document.pareto) > 1
     for point in document.pareto:
+        assert point.cost_usd is not None and point.energy_kwh is not None
         assert not any(
             plan.duration_s.likely < point.duration_s
-            and plan.device_hours.likely < point.device_hours
+            and plan.cost_usd is not None
+            and plan.cost_usd.likely < point.cost_usd
+            and plan.energy_kwh is not None
+            and plan.energy_kwh.likely < point.energy_kwh
             for plan in document.plans
         )
     assert document.pareto[0].rank == 1

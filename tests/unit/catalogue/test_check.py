@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chipwise.catalogue.check import (
-    Finding,
-    check_accelerator,
-    check_catalogue,
-    check_system,
-)
+from chipwise.catalogue.check import check_accelerator, check_catalogue, check_system
+from chipwise.catalogue.finding import Finding
 from chipwise.catalogue.load import DATA, use_catalogue
 
 

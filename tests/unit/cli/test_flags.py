@@ -23,7 +23,7 @@ def test_flags_and_arguments_are_exactly_the_fields_of_the_request(name: str) ->
     offered |= {argument.field for argument in command.arguments()} | {"catalogue"}
     fields = set(request_of(command).model_fields) - set(command.fixed)
     if command.request == "CatalogueRequest":
-        fields -= {"id"} - offered
+        fields -= {"id", "as_of"} - offered
     assert offered == fields
 
 

@@ -107,7 +107,7 @@ def test_scaling_shows_throughput_and_efficiency_over_devices() -> None:
 
 def test_all_pictures_together_have_all_titles() -> None:
     said = texts(drawn(PLAN | {"scaling": GROWTH}))
-    titles = ("Time and device hours", "Scaling", "Memory of the fullest device",
+    titles = ("Time and cost", "Scaling", "Memory of the fullest device",
               "Where the step's time goes")  # fmt: skip
     assert [title for title in titles if title not in said] == []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chipwise.app.documents import Document, NoFit, ParetoPoint
+from chipwise.app.documents import Document, NoFit, ParetoPoint, Price, Range
 from chipwise.errors import UnknownNameError
 from chipwise.report import render
 from tests.unit.report import hand_made as made
@@ -113,7 +113,7 @@ def test_a_deadline_is_answered_beside_the_recommendation() -> None:
     assert "later than the deadline" in shown(missed, width=200)
 
 
-def test_plans_that_cost_fewer_device_hours_are_named_above_the_table() -> None:
+def test_plans_that_trade_time_for_device_hours_are_named_above_the_table() -> None:
     first, second = made.plan(), made.plan(2, system="a100-sxm-80:8")
     point = {"system": "a100-sxm-80:8", "devices": 8, "rank": 2, "duration_s": 72000.0}
     front = (
@@ -121,7 +121,7 @@ def test_plans_that_cost_fewer_device_hours_are_named_above_the_table() -> None:
         ParetoPoint(**point, device_hours=80.0),
     )
     text = shown(made.plan_document(first, second).model_copy(update={"pareto": front}), width=200)
-    assert "a100-sxm-80:8 (no. 2): 80 device hours in 20.0 h" in text
+    assert "a100-sxm-80:8 (no. 2): 20.0 h, 80 device hours" in text
     assert "(no. 1)" not in text
 
 
@@ -294,3 +294,21 @@ def test_a_command_to_copy_names_the_model_as_asked_and_runs_nothing_else() -> N
     assert "models/a; rm -rf x" in words
     assert words[words.index("--rank") + 1] == "64"
     assert words[words.index("--set") + 1] == "mfu=0.4 1"
+
+
+def test_cost_and_energy_are_shown_with_the_price_behind_them() -> None:
+    span = {"low": 100.0, "likely": 236.0, "high": 300.0, "basis": "datasheet"}
+    price = Price(
+        **{"provider": "Nebius", "sku": "gpu-8", "region": "eu", "market": "on-demand"},
+        **{"count": 1, "usd_per_hour": 23.6, "usd_per_device_hour": 2.95, "seen": "2026-08"},
+        **{"low_usd_per_device_hour": 2.95, "high_usd_per_device_hour": 6.88},
+        **{"age_days": 15, "stale": False, "source": "list", "confidence": "primary"},
+    )
+    known = made.plan().model_copy(
+        update={"cost_usd": Range(**span), "price": price, "meets_budget": False}
+    )
+    text = shown(made.plan_document(known, made.plan(2)), width=200)
+    assert "cost 236.00 USD (100.00 USD – 300.00 USD)" in text
+    assert "energy unknown" in text
+    assert "prices: Nebius gpu-8, seen 2026-08" in text
+    assert "over budget" in text
