@@ -345,6 +345,8 @@ class Plan(Performance):
 
     rank: int
     system: str
+    vendor: str = ""
+    """Who makes the devices; empty where nobody said."""
     devices: int
     understood: str = ""
     layout: Layout

@@ -128,6 +128,7 @@ def _plan(
     return Plan(
         rank=rank,
         system=cluster.name,
+        vendor=cluster.accelerator.vendor,
         devices=cluster.num_devices,
         understood=cluster.understood,
         layout=layout_of(point),

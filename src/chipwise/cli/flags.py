@@ -68,6 +68,16 @@ def output_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def picture_flags(pictures: tuple[str, ...]) -> tuple[Flag, ...]:
+    """Flags of commands whose answers can be drawn; none of them reaches a request."""
+    section = _("Picture")
+    return (
+        Flag("plot", _("also draw the answer; the suffix decides: .svg, .png, .html, or .csv for "
+             "its numbers"), "FILE", section=section),
+        Flag("picture", _("draw only this picture"), "P", choices=pictures, section=section),
+    )  # fmt: skip
+
+
 def system_flag() -> Flag:
     """Where the job runs."""
     return Flag(

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from chipwise.cli import output, parser
+from chipwise.cli import drawing, output, parser
 from chipwise.cli.commands import COMMANDS, Command
 from chipwise.cli.settings import gather
 from chipwise.errors import ChipwiseError
@@ -101,10 +101,11 @@ def answer(command: Command, given: Mapping[str, Any]) -> int:
     set_language(settings.output.get("lang"))
     requests = importlib.import_module("chipwise.app.requests")
     request = requests.parse_request(getattr(requests, command.request), settings.request)
+    drawing.check(settings)
     module, _colon, function = command.use_case.partition(":")
     document = getattr(importlib.import_module(module), function)(request)
     output.write(document, settings)
-    return int(document.exit_code)
+    return drawing.draw(document, command, settings) or int(document.exit_code)
 
 
 def _usage_failure(error: typer.TyperException, name: str, *, as_json: bool) -> int:

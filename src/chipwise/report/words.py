@@ -164,6 +164,32 @@ def _parts() -> dict[str, tuple[str, str]]:
     }
 
 
+def time_part(name: str) -> str:
+    """A share of the step's time in the reader's language."""
+    names = {
+        "matrix products": _("matrix products"),
+        "attention": _("attention"),
+        "head and loss": _("head and loss"),
+        "memory-bound operators": _("memory-bound operators"),
+        "gradient accumulation": _("gradient accumulation"),
+        "optimizer": _("optimizer"),
+        "tensor-parallel communication": _("tensor-parallel communication"),
+        "context-parallel communication": _("context-parallel communication"),
+        "expert communication": _("expert communication"),
+        "pipeline communication": _("pipeline communication"),
+        "gathering sharded weights": _("gathering sharded weights"),
+        "gradient synchronisation": _("gradient synchronisation"),
+        "fetching weights from the host": _("fetching weights from the host"),
+        "optimizer over the host link": _("optimizer over the host link"),
+        "pipeline bubble": _("pipeline bubble"),
+        "stragglers": _("stragglers"),
+        "host launches": _("host launches"),
+        "host per micro-batch": _("host per micro-batch"),
+        "host per step": _("host per step"),
+    }
+    return names.get(name, name)
+
+
 def memory_use(memory: Json) -> Cell:
     """Held at the peak, of what the device has."""
     used, capacity = memory["reserved_bytes"], memory["capacity_bytes"]
@@ -186,6 +212,19 @@ def layout(split: Json) -> str:
         *(_("{what} offloaded").format(what=what) for what in split["offload"]),
     ]
     return " · ".join(word for word in words if word)
+
+
+def serving_layout(split: Json) -> str:
+    """How one copy of a served model is spread, and in which formats."""
+    return joined(
+        (
+            str(split["engine"]),
+            f"tp {split['tp']}, pp {split['pp']}",
+            _("{n} copies").format(n=split["copies"]) if split["copies"] > 1 else "",
+            _("weights {dtype}").format(dtype=split["weights_dtype"]),
+            _("KV cache {dtype}").format(dtype=split["kv_dtype"]),
+        )
+    )
 
 
 def _recompute(split: Json) -> str:
