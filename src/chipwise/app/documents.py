@@ -89,6 +89,8 @@ class Layout(Part):
     sequence_parallel: bool = False
     shard: str
     zero_stage: int
+    shard_group: int
+    """Ranks over which states are sharded; fewer than dp · cp is hybrid sharding."""
     micro_batch: int
     num_microbatches: int
     global_batch: int

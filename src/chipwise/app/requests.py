@@ -86,6 +86,8 @@ class JobRequest(Request):
     vpp: Whole | None = None
     sequence_parallel: bool | None = None
     shard: Annotated[Shard, Fold] | None = None
+    shard_group: Whole | None = None
+    """Ranks over which states are sharded, fewer than all with hybrid sharding."""
     framework: Annotated[Framework, Fold] | None = None
 
     pp_schedule: Annotated[Schedule, Fold] | None = None
@@ -122,7 +124,8 @@ class JobRequest(Request):
     def strategy(self) -> Strategy:
         """How it is split and which measures are on, as a spec; None where not stated."""
         same = (
-            *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "sequence_parallel"),
+            *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "shard_group"),
+            "sequence_parallel",
             *("micro_batch", "recompute", "recompute_every", "attention", "optimizer"),
             *("master_weights", "grad_dtype", "chunked_loss", "pp_schedule"),
         )

@@ -124,6 +124,7 @@ def layout_flags() -> tuple[Flag, ...]:
              kind="pair", section=section),
         Flag("shard", _("states sharded over data parallel"), "S", section=section,
              choices=("none", "zero1", "zero2", "zero3", "fsdp")),
+        Flag("shard-group", _("ranks to shard over, fewer than all (HSDP)"), "N", section=section),
         Flag("framework", _("whose behaviour to model"), "F", section=section, choices=(
             "megatron-core", "megatron", "deepspeed", "fsdp", "finetune", "nanotron", "xla",
             "gaudi", "ascend", "other")),

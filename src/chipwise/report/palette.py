@@ -50,7 +50,8 @@ TIME: Mapping[str, str] = {
     **{"tensor-parallel communication": "#D55E00", "context-parallel communication": "#E6894A"},
     **{"expert communication": "#F0AE80", "pipeline communication": "#F7DD9A"},
     **{"gathering sharded weights": "#E69F00", "gradient synchronisation": "#F2C14E"},
-    **{"fetching weights from the host": "#B8860B", "optimizer over the host link": "#8B6508"},
+    **{"fetching weights from the host": "#B8860B", "optimizer on the host": "#8B6508"},
+    "fetching activations from the host": "#D4A94A",
     **{"pipeline bubble": "#CC79A7", "stragglers": "#E6BCD3"},
     **{"host launches": "#4D4D4D", "host per micro-batch": "#808080", "host per step": "#B3B3B3"},
 }

@@ -180,7 +180,8 @@ def time_part(name: str) -> str:
         "gathering sharded weights": _("gathering sharded weights"),
         "gradient synchronisation": _("gradient synchronisation"),
         "fetching weights from the host": _("fetching weights from the host"),
-        "optimizer over the host link": _("optimizer over the host link"),
+        "optimizer on the host": _("optimizer on the host"),
+        "fetching activations from the host": _("fetching activations from the host"),
         "pipeline bubble": _("pipeline bubble"),
         "stragglers": _("stragglers"),
         "host launches": _("host launches"),
@@ -204,7 +205,7 @@ def layout(split: Json) -> str:
     words = [
         *degrees,
         "" if split["vpp"] == 1 else f"vpp {split['vpp']}",
-        "" if split["shard"] == "none" else str(split["shard"]),
+        "" if split["shard"] == "none" else _sharding(split),
         _("micro-batch {count}").format(count=split["micro_batch"]),
         "" if split["recompute"] == "none" else _recompute(split),
         _("sequence-parallel") if split["sequence_parallel"] else "",
@@ -225,6 +226,13 @@ def serving_layout(split: Json) -> str:
             _("KV cache {dtype}").format(dtype=split["kv_dtype"]),
         )
     )
+
+
+def _sharding(split: Json) -> str:
+    whole, group = split["dp"] * split["cp"], split["shard_group"]
+    if group == whole:
+        return str(split["shard"])
+    return _("{shard} over {group} ranks").format(shard=split["shard"], group=group)
 
 
 def _recompute(split: Json) -> str:
@@ -261,7 +269,7 @@ def asked(inputs: Json) -> str:
 
 
 _REPEATED = (
-    *("rank", "targets", "base_dtype", "grad_dtype", "chunked_loss"),
+    *("rank", "targets", "base_dtype", "grad_dtype"),
     *("headroom", "catalogue", "market", "as_of", "pue"),
 )
 """What changes an answer and stands in no layout."""
@@ -281,11 +289,29 @@ def _layout_flags(split: Json) -> Iterator[tuple[str, str]]:
             yield name, str(split[name])
     for name in ("shard", "micro_batch", "recompute", "framework"):
         yield name.replace("_", "-"), str(split[name])
+    yield from _measure_flags(split)
     if split["offload"]:
         yield "offload", ",".join(split["offload"])
     for name, usual in (("method", "full"), ("optimizer", "adamw"), ("precision", "bf16")):
         if split[name] != usual:
             yield name, str(split[name])
+
+
+def _measure_flags(split: Json) -> Iterator[tuple[str, str]]:
+    """What a stack would choose otherwise by itself."""
+    if split["tp"] > 1:
+        yield ("" if split["sequence_parallel"] else "no-") + "sequence-parallel", ""
+    if split["shard_group"] != split["dp"] * split["cp"]:
+        yield "shard-group", str(split["shard_group"])
+    if split["recompute_every"] > 1:
+        yield "recompute-every", str(split["recompute_every"])
+    if split["attention"] == "eager":
+        yield "attention", "eager"
+    other = split["other"]
+    if other.get("chunked_loss") is not None:
+        yield "chunked-loss", str(other["chunked_loss"])
+    if other.get("compiled") is not None:
+        yield "compile" if other["compiled"] else "no-compile", ""
 
 
 def assumptions(document: Json) -> Listing:

@@ -93,6 +93,15 @@ class Field:
         some = np.where(where, self.allowed if of is None else of, 0).sum(axis=0)
         return self._by_cluster(some)
 
+    def first_equal(self, templates: Index, layouts: Index, time: Vector, share: Vector) -> Index:
+        """For some candidates the first template of their group that is exactly as good."""
+        table, space = self.table, self.table.space
+        rows = table.rows(np.arange(len(space.templates)))
+        able = space.allowed[:, space.stage_choice[layouts]]
+        able &= self.bounds.group[:, None] == self.bounds.group[templates][None, :]
+        same = able & (table.time(rows, layouts) == time) & (table.share(rows, layouts) == share)
+        return np.where(same.any(axis=0), same.argmax(axis=0), templates)
+
     def evaluated(self, where: Mask, tally: Tally) -> list[Leaders]:
         """All candidates of some groups and layouts, by block the best of each layout."""
         found: list[Leaders] = []

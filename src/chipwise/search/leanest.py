@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ def leanest(fields: Sequence[Field], cluster: int) -> Leanest | None:
 
     Looks at layouts in the order of their bounds until no bound can win any more.
     """
-    bound, place, group, layout = (np.concatenate(column) for column in _entries(fields, cluster))
+    bound, place, group, layout = _entries(fields, cluster)
     best: Leanest | None = None
     for row in np.argsort(bound, kind="stable"):
         if best is not None and bound[row] >= best.share:
@@ -46,20 +46,25 @@ def leanest(fields: Sequence[Field], cluster: int) -> Leanest | None:
 
 def _entries(
     fields: Sequence[Field], cluster: int
-) -> Iterator[tuple[NDArray[np.float64] | NDArray[np.intp], ...]]:
-    """Bounds with table, group and layout, of all that a cluster could have, column by column."""
-    found = []
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Bounds with table, group and layout, of all that a cluster could have."""
+    none = np.zeros(0, dtype=np.intp)
+    found = [(np.zeros(0), none, none, none)]
     for place, field in enumerate(fields):
         here = (field.allowed > 0) & (field.table.space.cluster == cluster)
         group, layout = np.nonzero(here)
         found.append((field.lean[group, layout], np.full(len(group), place), group, layout))
-    yield from zip(*found, strict=True)
+    bound, places, groups, layouts = zip(*found, strict=True)
+    return (np.concatenate(bound), np.concatenate(places), np.concatenate(groups),
+            np.concatenate(layouts))  # fmt: skip
 
 
 def _least_of(field: Field, group: int, layout: int) -> Leanest:
+    """The leanest template of a layout, among those whose offloaded part the host can hold."""
     space = field.table.space
     able = space.allowed[:, space.stage_choice[layout]] & (field.bounds.group == group)
     rows = field.table.rows(np.flatnonzero(able))
-    needed, usable, _host = field.table.memory(rows, np.array([layout]))
-    least = int(np.argmin(needed[:, 0]))
-    return Leanest(float(needed[least, 0]), float(usable[least, 0]))
+    needed, usable, host = field.table.memory(rows, np.array([layout]))
+    held = np.where(host <= field.table.host_memory[layout], needed, np.inf)
+    least = int(np.argmin(held[:, 0]))
+    return Leanest(float(held[least, 0]), float(usable[least, 0]))

@@ -15,6 +15,7 @@ LAYOUT = d.Layout(
     dp=8,
     shard="fsdp",
     zero_stage=3,
+    shard_group=8,
     micro_batch=2,
     num_microbatches=4,
     global_batch=64,
@@ -78,7 +79,15 @@ def plan_document(*plans: d.Plan, no_fit: tuple[d.NoFit, ...] = ()) -> d.PlanDoc
         inputs={"model": "llama-2-7b", "tokens": 2e9},
         assumptions=ASSUMED,
         plans=plans,
-        search=d.SearchReport(candidates=1200, evaluated=1000, pruned=200, fit=40, elapsed_s=0.05),
+        search=d.SearchReport(
+            systems=1,
+            candidates=1200,
+            evaluated=1000,
+            pruned=200,
+            pruned_by={"dominance": 120, "memory": 50, "time": 30},
+            fit=40,
+            elapsed_s=0.05,
+        ),
         no_fit=no_fit,
     )
 
