@@ -94,13 +94,21 @@ class Field:
         return self._by_cluster(some)
 
     def first_equal(self, templates: Index, layouts: Index, time: Vector, share: Vector) -> Index:
-        """For some candidates the first template of their group that is exactly as good."""
-        table, space = self.table, self.table.space
-        rows = table.rows(np.arange(len(space.templates)))
-        able = space.allowed[:, space.stage_choice[layouts]]
-        able &= self.bounds.group[:, None] == self.bounds.group[templates][None, :]
-        same = able & (table.time(rows, layouts) == time) & (table.share(rows, layouts) == share)
-        return np.where(same.any(axis=0), same.argmax(axis=0), templates)
+        """For some candidates the first template that is exactly as good.
+
+        Only kernels, loss and compilation may differ: other choices are what the search decided.
+        """
+        table, chosen = self.table, self.table.space.templates.choice
+        found = templates.copy()
+        for template in np.unique(templates):
+            at = np.flatnonzero(templates == template)
+            alike = np.flatnonzero(chosen == chosen[template])
+            rows = table.rows(alike)
+            same = (table.time(rows, layouts[at]) == time[at]) & (
+                table.share(rows, layouts[at]) == share[at]
+            )
+            found[at] = np.where(same.any(axis=0), alike[same.argmax(axis=0)], template)
+        return found
 
     def evaluated(self, where: Mask, tally: Tally) -> list[Leaders]:
         """All candidates of some groups and layouts, by block the best of each layout."""
