@@ -198,6 +198,21 @@ def memory_use(memory: Json) -> Cell:
     return Cell(text, used)
 
 
+def constraint(name: str) -> str:
+    """A limit of a plan as a person says it; resources say themselves."""
+    return {
+        "memory": _("memory"),
+        "deadline": _("deadline"),
+        "budget": _("budget"),
+        "max-devices": _("devices"),
+    }.get(name, name)
+
+
+def scaling_mode(name: str) -> str:
+    """What stays the same over the counts."""
+    return {"strong": _("same batch"), "weak": _("same batch per device")}[name]
+
+
 def layout(split: Json) -> str:
     """The layout in words: degrees above one, then what else was chosen."""
     degrees = [f"{name} {split[name]}" for name in ("dp", "tp", "pp", "cp", "ep")

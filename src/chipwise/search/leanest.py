@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from chipwise.search.field import Field
 
+_AT_ONCE = 64
+
 
 @dataclass(frozen=True)
 class Leanest:
@@ -35,12 +37,16 @@ def leanest(fields: Sequence[Field], cluster: int) -> Leanest | None:
     Looks at layouts in the order of their bounds until no bound can win any more.
     """
     bound, place, group, layout = _entries(fields, cluster)
+    order = np.argsort(bound, kind="stable")
     best: Leanest | None = None
-    for row in np.argsort(bound, kind="stable"):
-        if best is not None and bound[row] >= best.share:
+    for start in range(0, len(order), _AT_ONCE):
+        rows = order[start : start + _AT_ONCE]
+        if best is not None and bound[rows[0]] >= best.share:
             break
-        one = _least_of(fields[int(place[row])], int(group[row]), int(layout[row]))
-        best = one if best is None or one.share < best.share else best
+        for table, kind in {(int(place[row]), int(group[row])) for row in rows}:
+            chosen = rows[(place[rows] == table) & (group[rows] == kind)]
+            one = _least_of(fields[table], kind, layout[chosen])
+            best = one if best is None or one.share < best.share else best
     return best
 
 
@@ -59,12 +65,12 @@ def _entries(
             np.concatenate(layouts))  # fmt: skip
 
 
-def _least_of(field: Field, group: int, layout: int) -> Leanest:
-    """The leanest template of a layout, among those whose offloaded part the host can hold."""
+def _least_of(field: Field, group: int, layouts: NDArray[np.intp]) -> Leanest:
+    """The leanest candidate of some layouts, among those whose offloaded part the host can hold."""
     space = field.table.space
-    able = space.allowed[:, space.stage_choice[layout]] & (field.bounds.group == group)
-    rows = field.table.rows(np.flatnonzero(able))
-    needed, usable, host = field.table.memory(rows, np.array([layout]))
-    held = np.where(host <= field.table.host_memory[layout], needed, np.inf)
-    least = int(np.argmin(held[:, 0]))
-    return Leanest(float(held[least, 0]), float(usable[least, 0]))
+    templates = np.flatnonzero(field.bounds.group == group)
+    able = space.allowed[templates][:, space.stage_choice[layouts]]
+    needed, usable, host = field.table.memory(field.table.rows(templates), layouts)
+    held = np.where(able & (host <= field.table.host_memory[layouts]), needed, np.inf)
+    least = np.unravel_index(int(np.argmin(held)), held.shape)
+    return Leanest(float(held[least]), float(usable[least]))
