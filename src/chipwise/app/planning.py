@@ -10,7 +10,8 @@ from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of
-from chipwise.app.documents import Assumption, Plan, PlanDocument, SearchReport
+from chipwise.app.documents import Assumption
+from chipwise.app.documents_plan import Plan, PlanDocument, SearchReport
 from chipwise.app.evaluation import TIGHT, UNMOVED, Evaluated, evaluate, verdict
 from chipwise.app.jobs import Complete, job_on
 from chipwise.app.observed_job import site_warnings, sites_of
@@ -31,6 +32,7 @@ from chipwise.app.plan_search import (
     Outcome,
     no_fits,
     require_answer,
+    runner_of,
     search_shard,
     shards_of,
 )
@@ -55,7 +57,8 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     jobs = [job for line in lines for job in line.jobs]
     asked = [job_on(line.jobs[0].cluster, request) for line in lines]
     sites = sites_of(asked, request.observed, overrides)
-    outcomes = [search_shard(shard) for shard in shards_of(lines, request, overrides, sites)]
+    with runner_of(request.ray) as runner:
+        outcomes = runner.map(search_shard, shards_of(lines, request, overrides, sites))
     require_answer(outcomes)
     options = options_of(outcomes, overrides, sites)
     chosen = chosen_of(options, request)

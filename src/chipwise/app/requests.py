@@ -291,6 +291,8 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     max_devices: Whole | None = None
     top: Whole = 10
     """Plans to return."""
+    ray: str | None = None
+    """Ray cluster to search on: ``local`` to start one, else an address; here when None."""
     scaling: Whole | None = None
     """Devices up to which scaling curves of the recommended plan are computed."""
 
@@ -300,6 +302,18 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
             reason = _("--tokens is missing (or --epochs and --examples)")
             raise PydanticCustomError("missing-value", "{reason}", {"reason": reason})
         return self
+
+
+class PlanStudyRequest(Request):
+    """Plans for all jobs of a study file."""
+
+    use_case: ClassVar[str] = "plan_study"
+    file: str
+    """TOML with axes and jobs."""
+    into: str | None = None
+    """Folder of the results; named like the file when None."""
+    ray: str | None = None
+    """Ray cluster to work on: ``local`` to start one, else an address; here when None."""
 
 
 class ExplainRequest(_RunRequest):
@@ -356,6 +370,7 @@ class CatalogueRequest(Request):
 
 REQUESTS: tuple[type[Request], ...] = (
     PlanTrainRequest,
+    PlanStudyRequest,
     FitRequest,
     EstimateTrainRequest,
     ExplainRequest,

@@ -65,6 +65,15 @@ COMMANDS: tuple[Command, ...] = (
         pictures=("pareto", "scaling", "memory", "time"),
     ),
     Command(
+        ("plan", "study"),
+        lambda: _("Plan every job of a study file; results go to Parquet and can be resumed."),
+        "chipwise.app:plan_study",
+        "PlanStudyRequest",
+        "chipwise plan study which-machine.toml --into results",
+        lambda: (Argument("FILE", _("study file (TOML) with axes and jobs")),),
+        lambda: flags.study_flags(),  # noqa: PLW0108 - as the others
+    ),
+    Command(
         ("fit",),
         lambda: _("Does it fit: memory line by line, the largest batch, the one change."),
         "chipwise.app:fit",

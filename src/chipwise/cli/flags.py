@@ -244,8 +244,20 @@ def plan_flags() -> tuple[Flag, ...]:
         Flag("budget", _("most the run may cost, such as 5000USD"), "USD", section=section),
         Flag("max-devices", _("most devices a plan may use"), "N", section=section),
         Flag("top", _("plans to show"), "N", section=section),
+        Flag("ray", _("search on a Ray cluster: local starts one, else auto or its address"),
+             "ADDRESS", section=section),
         Flag("scaling", _("also scaling curves of the first plan up to N devices"), "N",
              section=section),
+    )  # fmt: skip
+
+
+def study_flags() -> tuple[Flag, ...]:
+    """Where a study's results go, and where it is worked on."""
+    section = _("Study")
+    return (
+        Flag("into", _("folder of the results, else named like the file"), "DIR", section=section),
+        Flag("ray", _("work on a Ray cluster: local starts one, else auto or its address"),
+             "ADDRESS", section=section),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.page import Cell, Column, Listing, Note, Table
+from chipwise.report.page import Cell, Column, Listing, Note, Page, Table, page
 from chipwise.report.words import Json
 from chipwise.units import show
 
@@ -129,3 +129,21 @@ def scaling(document: Json) -> Table:
             for one in document["scaling"]
         ],
     )
+
+
+def study_page(document: Json) -> Page:
+    """What became of the jobs of a study, and where their rows are."""
+    names = {
+        "jobs": _("jobs"),
+        "resumed": _("stored before"),
+        "planned": _("planned now"),
+        "failed": _("failed now"),
+    }
+    table = Table(
+        _("Study {name}").format(name=document["study"]),
+        tuple(Column(title, key, numeric=True) for key, title in names.items()),
+        [[Cell(str(document[key]), document[key]) for key in names]],
+    )
+    text = _("Rows in {into}/part-*.parquet; {time}.")
+    where = text.format(into=document["into"], time=show(document["elapsed_s"], "s"))
+    return page(_("Study"), table, (table, Note(where)))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, fit, plan_train
-from chipwise.app.documents import EstimateDocument, FitDocument, PlanDocument, Range
+from chipwise.app.documents import EstimateDocument, FitDocument, Range
+from chipwise.app.documents_plan import PlanDocument
 from chipwise.app.observing import read_observed
 from chipwise.app.requests import (
     EstimateTrainRequest,

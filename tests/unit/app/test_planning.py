@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, explain, plan_train
-from chipwise.app.documents import EstimateDocument, Plan, PlanDocument
+from chipwise.app.documents import EstimateDocument
 from chipwise.app.documents_facts import ExplainDocument
+from chipwise.app.documents_plan import Plan, PlanDocument
 from chipwise.app.requests import EstimateTrainRequest, ExplainRequest, PlanTrainRequest
 from chipwise.errors import LayoutError, UsageError
 from chipwise.units import show
