@@ -84,6 +84,28 @@ def words(value: Any) -> Any:
     return value
 
 
+def variants(value: Any) -> Any:
+    """``["precision=bf16,fp8"]`` as a mapping of names to the values to try."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, Mapping):
+        return {name: tuple(map(str, some)) if isinstance(some, (list, tuple)) else (str(some),)
+                for name, some in value.items()}  # fmt: skip
+    if not isinstance(value, (list, tuple)):
+        return value
+    found = {}
+    for item in value:
+        name, _equals, text = str(item).partition("=")
+        choices = tuple(word.strip() for word in text.split(",") if word.strip())
+        if not choices:
+            reason = _("'{text}' varies nothing; write it like precision=bf16,fp8")
+            raise PydanticCustomError(
+                "not-a-variant", "{reason}", {"reason": reason.format(text=shortened(str(item)))}
+            )
+        found[name.strip().replace("-", "_")] = choices
+    return found
+
+
 def overrides(value: Any) -> Any:
     """``["step_time=1.2s"]`` as a mapping; a mapping stays, its values become text."""
     if isinstance(value, str):

@@ -42,6 +42,7 @@ from chipwise.app.running import device_hours_of, duration_of, run_assumptions, 
 from chipwise.i18n import _
 from chipwise.search.counts import Counts
 from chipwise.search.rank import Candidate
+from chipwise.spec.job import TrainingWorkload
 from chipwise.units import show
 
 
@@ -65,8 +66,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     points = [_evaluated(one, overrides, sites) for one in chosen.candidates]
     plans = tuple(_plan(rank, point, request, sites) for rank, point in enumerate(points, 1))
     return PlanDocument(
-        inputs=request.model_dump(exclude_none=True)
-        | {"seq": jobs[0].workload.seq_len, "global_batch": jobs[0].workload.global_batch},
+        inputs=_inputs(request, jobs[0].workload),
         assumptions=(
             *(site_words(site) for site in sites.values()),
             *(run_assumptions(points[0]) if points else ()),
@@ -150,6 +150,13 @@ def _plan(
     )
 
 
+def _inputs(request: PlanTrainRequest, workload: TrainingWorkload) -> Mapping[str, object]:
+    """The question with the gaps filled that all candidates share."""
+    shared = {"seq": workload.seq_len, "global_batch": workload.global_batch}
+    filled = {name: value for name, value in shared.items() if name not in request.vary}
+    return request.model_dump(exclude_none=True) | filled
+
+
 # -- words -----------------------------------------------------------------------------------
 
 
@@ -158,7 +165,7 @@ def _assumptions(
 ) -> tuple[Assumption, ...]:
     workload = lines[0].jobs[0].workload
     found = []
-    if request.global_batch is None:
+    if request.global_batch is None and "global_batch" not in request.vary:
         tokens = (workload.global_batch or 1) * (workload.seq_len or 1)
         text = _("global batch {batch} sequences ({tokens} tokens), the same on all systems")
         found.append(

@@ -26,6 +26,7 @@ from chipwise.app.fields import (
     Tokens,
     Whole,
     overrides,
+    variants,
     words,
 )
 from chipwise.app.refusals import flag_of, usage_error
@@ -277,6 +278,10 @@ class EstimateTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """The user's own runs: measured values of this configuration, or measurement files."""
 
 
+VARIED = ("precision", "optimizer", "global_batch")
+"""What ``--vary`` takes: layouts are always searched, these change what is trained."""
+
+
 class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Ranked systems and layouts; strategy fields that are stated pin an axis of the search."""
 
@@ -293,8 +298,24 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Plans to return."""
     ray: str | None = None
     """Ray cluster to search on: ``local`` to start one, else an address; here when None."""
+    vary: Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(variants)] = Field(
+        default_factory=dict
+    )
+    """What may change in training itself, with the values to choose from."""
     scaling: Whole | None = None
     """Devices up to which scaling curves of the recommended plan are computed."""
+
+    @model_validator(mode="after")
+    def _only_what_changes_training_is_varied(self) -> PlanTrainRequest:
+        for name in self.vary:
+            if name not in VARIED:
+                text = _("--vary {name} is not possible; it takes {known}")
+                reason = text.format(name=name, known=", ".join(VARIED))
+                raise PydanticCustomError("unknown-variant", "{reason}", {"reason": reason})
+            if getattr(self, name) is not None:
+                reason = _("say either --{name} or --vary {name}").format(name=flag_of(name)[2:])
+                raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
 
     @model_validator(mode="after")
     def _a_plan_needs_a_length(self) -> PlanTrainRequest:

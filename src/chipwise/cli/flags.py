@@ -244,6 +244,9 @@ def plan_flags() -> tuple[Flag, ...]:
         Flag("budget", _("most the run may cost, such as 5000USD"), "USD", section=section),
         Flag("max-devices", _("most devices a plan may use"), "N", section=section),
         Flag("top", _("plans to show"), "N", section=section),
+        Flag("vary", _("choose among values that change training: precision=bf16,fp8, optimizer=…, "
+                       "global-batch=512,1024 (repeatable)"), "NAME=V,V", kind="list",
+             section=section),
         Flag("ray", _("search on a Ray cluster: local starts one, else auto or its address"),
              "ADDRESS", section=section),
         Flag("scaling", _("also scaling curves of the first plan up to N devices"), "N",

@@ -225,6 +225,8 @@ def layout(split: Json) -> str:
         "" if split["recompute"] == "none" else _recompute(split),
         _("sequence-parallel") if split["sequence_parallel"] else "",
         "" if split["method"] == "full" else str(split["method"]),
+        "" if split["precision"] == "bf16" else str(split["precision"]),
+        "" if split["optimizer"] == "adamw" else str(split["optimizer"]),
         *(_("{what} offloaded").format(what=what) for what in split["offload"]),
     ]
     return " · ".join(word for word in words if word)
