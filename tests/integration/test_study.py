@@ -83,7 +83,7 @@ def test_a_second_run_computes_nothing_and_new_jobs_only(tmp_path: Path) -> None
 
 def test_a_killed_study_resumes_with_nothing_lost_or_doubled(tmp_path: Path) -> None:
     path, into = written(tmp_path), tmp_path / "out"
-    command = [sys.executable, "-m", "chipwise", "plan", "study", str(path), "--into", str(into)]
+    command = [sys.executable, "-m", "chipwise", "plan", "--study", str(path), "--into", str(into)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not list(into.glob("part-*.parquet")) and time.monotonic() < deadline:

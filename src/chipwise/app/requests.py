@@ -20,6 +20,7 @@ from chipwise.app.fields import (
     Money,
     Observed,
     Positive,
+    Power,
     Rate,
     Share,
     Systems,
@@ -178,6 +179,8 @@ class _RunRequest(JobRequest):
     as_of: date | None = None
     """Prices as they were known on that day."""
     pue: Annotated[float, Field(ge=1, le=10)] | None = None
+    power_cap: Power | None = None
+    """Limit on the power of one device, in force where its rating is higher. [W]"""
     """Power of the whole site over that of its machines."""
 
     @property

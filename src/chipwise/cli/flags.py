@@ -211,6 +211,7 @@ def cost_flags() -> tuple[Flag, ...]:
         Flag("market", _("how devices are rented; 1y and 3y are hourly prices under a commitment"),
              "M", choices=("on-demand", "spot", "1y", "3y"), section=section),
         as_of_flag(section),
+        Flag("power-cap", _("power limit of one device, such as 500W"), "W", section=section),
         Flag("pue", _("power of the whole site over that of its machines, such as 1.2"), "X",
              section=section),
     )  # fmt: skip

@@ -33,7 +33,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: words after the program name; those of the process when None.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = _as_command(list(sys.argv[1:] if argv is None else argv))
     try:
         set_language(_word_after(words, "--lang"))
         code = _run(words)
@@ -49,6 +49,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         output.say("\n", sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _as_command(words: list[str]) -> list[str]:
+    """``plan --study FILE`` is the command ``plan study FILE``."""
+    if words[:2] == ["plan", "--study"]:
+        return ["plan", "study", *words[2:]]
+    return words
 
 
 def _drop_stdout() -> None:

@@ -282,6 +282,8 @@ def asked(inputs: Json) -> str:
         for name in _REPEATED
         if inputs.get(name) is not None
     ]
+    if inputs.get("power_cap") is not None:
+        words.append(f"--power-cap {inputs['power_cap']:g}W")
     return " ".join([*words, *(f"--set {quote(f'{k}={v}')}" for k, v in _set(inputs))])
 
 

@@ -137,3 +137,13 @@ def test_scaling_keeps_the_batch_or_the_share_of_it() -> None:
     assert len(times) == 6 and times == sorted(times, reverse=True)
     here = next(one for one in strong if one.devices == 8)
     assert here.step_time_s == pytest.approx(document.plans[0].step_time_s.likely)
+
+
+def test_a_power_cap_slows_a_step_and_saves_energy() -> None:
+    free, capped = planned(), planned(power_cap="350W")
+    # rates go with the square root of the power: half of 700 W gives 1/sqrt(2) of them
+    slower = capped.plans[0].step_time_s.likely / free.plans[0].step_time_s.likely
+    assert 1.05 < slower < 2**0.5 + 1e-9
+    energies = [one.plans[0].energy_kwh for one in (free, capped)]
+    assert energies[0] and energies[1] and energies[1].likely < energies[0].likely
+    assert planned(power_cap="2kW").plans[0].step_time_s == free.plans[0].step_time_s
