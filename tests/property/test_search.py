@@ -28,6 +28,8 @@ from chipwise.spec.job import Framework, Strategy, TrainingJob, TrainingWorkload
 
 LIMIT = 0.9
 BATCH = 16
+NODE = 4
+"""Devices that the systems of brute force have in their node at most."""
 SAMPLES = [
     ("llama-2-7b", "h100-sxm:8"),
     ("mixtral-8x7b", "h200-sxm:8"),
@@ -73,7 +75,7 @@ def every_measure(
     if stack.interleaves is False:
         raise AssertionError("choose a stack that interleaves")
     shards = stack.shards if ranks > 1 else ("none",)
-    groups = [n for n in range(2, ranks + 1) if ranks % n == 0] or [1]
+    groups = [n for n in range(1, ranks + 1) if ranks % n == 0 and n >= min(ranks, NODE // tp)]
     parallel = {"free": (False, True), "tied": (True,), "never": (False,)}[stack.sequence_parallel]
     repeats = [("none", 1), ("selective", 1)]
     repeats += [("full", n) for n in stack.recompute_every if n <= -(-layers // pp)]
