@@ -1,6 +1,7 @@
 # With Python 3.11 or newer, git and make:   make plan   shows the main job;   make test   tests all.
 SHELL := /bin/sh
 BIN := .venv/bin
+CORE := .venv/.core
 STAMP := .venv/.installed
 
 .PHONY: help plan test check bench setup lock clean
@@ -12,7 +13,7 @@ help:
 	@echo "make lock    pin the newest allowed versions in requirements/dev.txt"
 	@echo "make clean   remove .venv and caches"
 
-plan: setup
+plan: $(CORE)
 	$(BIN)/chipwise plan train llama-2-7b --tokens 2B \
 	    --on rtx-4090:8,a100-sxm-80:8,h100-sxm:8,tpu-v5p:16 --deadline 14d
 
@@ -24,8 +25,13 @@ bench: setup
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml requirements/dev.txt
+$(CORE): pyproject.toml requirements/dev.txt
 	python=$$(scripts/find-python) && { test -x $(BIN)/python || "$$python" -m venv .venv; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint requirements/dev.txt --editable .
+	@touch $@
+
+$(STAMP): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    --no-deps --no-build-isolation --editable .

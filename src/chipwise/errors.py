@@ -33,6 +33,18 @@ class ChipwiseError(Exception):
         self.message = message
         self.details: Mapping[str, object] = details
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """As what it says, so that errors travel between processes."""
+        return _again, (type(self), self.code, self.message, dict(self.details))
+
+
+def _again(
+    kind: type[ChipwiseError], code: str, message: str, details: dict[str, object]
+) -> ChipwiseError:
+    made = kind.__new__(kind)
+    ChipwiseError.__init__(made, code, message, **details)
+    return made
+
 
 class UsageError(ChipwiseError):
     """The question cannot be understood or contradicts itself."""

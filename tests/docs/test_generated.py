@@ -11,7 +11,7 @@ import pytest
 from chipwise.app.documents import Document
 from chipwise.app.schema import DOCUMENTS
 from chipwise.cli.commands import COMMANDS
-from chipwise.cli.flags import output_flags
+from chipwise.cli.flags import output_flags, picture_flags
 from chipwise.physics import MODEL
 from chipwise.physics.serving_model import SERVING
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 
-@pytest.mark.parametrize("script", ["cli-reference", "equations", "json-reference"])
+@pytest.mark.parametrize("script", ["cli-reference", "equations", "json-reference", "pictures"])
 def test_a_generated_page_is_what_its_script_writes(script: str) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / script, "--check"],
@@ -35,7 +35,8 @@ def test_every_command_and_flag_is_documented() -> None:
     sections = page.split("\n## ")
     for command in COMMANDS:
         section = next(part for part in sections if part.startswith(f"`chipwise {command.name}`"))
-        for flag in command.flags():
+        drawn = picture_flags(command.pictures) if command.pictures else ()
+        for flag in (*command.flags(), *drawn):
             assert f"`--{flag.name}`" in section, f"{command.name} --{flag.name}"
     shared = next(part for part in sections if part.startswith("Flags of every command"))
     assert [flag.name for flag in output_flags() if f"`--{flag.name}`" not in shared] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from chipwise.errors import (
@@ -91,3 +93,17 @@ def test_nothing_is_near_an_empty_name_or_among_none() -> None:
 def test_an_endless_name_does_not_make_an_endless_message() -> None:
     error = UnknownNameError("accelerator", "x" * 100_000, ACCELERATORS, "chipwise catalogue")
     assert len(error.message) < 300
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("a-code", "what and why", value=3),
+        UnknownNameError("model", "lama", ["llama-2-7b"], "chipwise catalogue models"),
+    ],
+)
+def test_an_error_travels_between_processes(error: UsageError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (again.code, again.message, again.details, again.exit_code) == (
+        error.code, error.message, error.details, error.exit_code)  # fmt: skip

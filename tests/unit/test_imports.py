@@ -32,7 +32,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"numpy", "pydantic", "pydantic_core", "rich", "huggingface_hub"}
+HEAVY = {"numpy", "pydantic", "pydantic_core", "rich", "huggingface_hub", "altair", "vl_convert"}
 
 
 def test_help_loads_neither_numpy_nor_pydantic_nor_rich() -> None:

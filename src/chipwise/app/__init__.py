@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chipwise.app import documents, documents_facts, requests
+    from chipwise.app import documents, documents_facts, documents_plan, requests
 
 
 def _arithmetic(request: requests.JobRequest) -> AbstractContextManager[object]:
@@ -44,12 +44,19 @@ def estimate_train(request: requests.EstimateTrainRequest) -> documents.Estimate
         return estimating.estimate_train(request)
 
 
-def plan_train(request: requests.PlanTrainRequest) -> documents.PlanDocument:
+def plan_train(request: requests.PlanTrainRequest) -> documents_plan.PlanDocument:
     """Ranked systems and layouts for a training job."""
     from chipwise.app import planning
 
     with _arithmetic(request):
         return planning.plan_train(request)
+
+
+def plan_study(request: requests.PlanStudyRequest) -> documents_plan.StudyDocument:
+    """Plans for all jobs of a study file, stored as they are made."""
+    from chipwise.app import study
+
+    return study.plan_study(request)
 
 
 def explain(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import exp, hypot, inf, isfinite, log
+from math import exp, hypot, isfinite, log
 
-from chipwise.app.documents import Assumption, Basis, ParetoPoint, Plan, Price, Range
+from chipwise.app.documents import Assumption, Basis, Price, Range
 from chipwise.app.evaluation import Evaluated
-from chipwise.app.requests import PlanTrainRequest
 from chipwise.catalogue.energy import HOST, IDLE, LOAD, Spread, pue, share
 from chipwise.catalogue.hardware import accelerator_provenance
 from chipwise.catalogue.prices import rental
@@ -17,7 +16,6 @@ from chipwise.i18n import _
 from chipwise.physics import MODEL
 from chipwise.physics.inputs import INPUTS
 from chipwise.quantity import Given
-from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import TrainingJob
 from chipwise.spec.price import Rental
 from chipwise.units import show
@@ -185,97 +183,9 @@ def given_of(job: TrainingJob) -> dict[str, Given]:
 # -- plans -----------------------------------------------------------------------------------
 
 
-def per_run(cluster: Cluster, time: float, request: PlanTrainRequest) -> float:
-    """What the objective minimises, up to a factor that all candidates share.
-
-    Args:
-        cluster: where the candidate runs.
-        time: of one step; steps are the same for all candidates.
-        request: objective and terms.
-
-    Returns:
-        Infinity where price or power are unknown.
-    """
-    if request.objective == "cost":
-        rented = rental(cluster, request.terms.market, request.as_of)
-        return time * rented.usd_per_hour if rented else inf
-    if request.objective == "energy":
-        watts = cluster.accelerator.tdp_watts
-        return time * cluster.num_devices * watts * _site_factor(cluster, request) if watts else inf
-    return time * (cluster.num_devices if request.objective == "device-hours" else 1)
-
-
-def _site_factor(cluster: Cluster, request: PlanTrainRequest) -> float:
-    if request.pue:
-        return request.pue
-    rented = rental(cluster, request.terms.market, request.as_of)
-    return pue(rented.offer.provider if rented else "").likely
-
-
 def meets_budget(cost: Range | None, budget: float | None) -> bool | None:
     """Whether a run is known to cost no more; None where there is no budget."""
     return None if budget is None else cost is not None and cost.likely <= budget
-
-
-def order(plan: Plan, request: PlanTrainRequest) -> tuple[int, float, float, float]:
-    """Sort key of plans: those within the limits, then by the objective, then time and cost.
-
-    Plans whose cost is unknown come after those within the budget and before those over it.
-    """
-    missed = 2 if plan.meets_deadline is False or _is_over(plan) else 0
-    unknown = plan.meets_budget is False and plan.cost_usd is None
-    time, hours = plan.duration_s.likely, plan.device_hours.likely
-    first = {
-        "time": time,
-        "device-hours": hours,
-        "cost": _likely(plan.cost_usd),
-        "energy": _likely(plan.energy_kwh),
-    }[request.objective]
-    second = time if request.objective != "time" else _likely(plan.cost_usd)
-    return missed or int(unknown), first, second, hours
-
-
-def _is_over(plan: Plan) -> bool:
-    return plan.meets_budget is False and plan.cost_usd is not None
-
-
-def _likely(span: Range | None) -> float:
-    return inf if span is None else span.likely
-
-
-def pareto(plans: Sequence[Plan]) -> tuple[ParetoPoint, ...]:
-    """Plans that no other beats in time, cost and energy, fastest first.
-
-    One plan beats another when it is no worse in anything known of both and better in something.
-    A plan whose price or power is unknown is compared by the rest: it can be beaten by time alone
-    and beat others so, but no unknown counts as good or bad. Device-hours stand in for a cost that
-    is unknown of both.
-    """
-    points = [
-        ParetoPoint(
-            system=plan.system,
-            devices=plan.devices,
-            rank=plan.rank,
-            duration_s=plan.duration_s.likely,
-            device_hours=plan.device_hours.likely,
-            cost_usd=plan.cost_usd.likely if plan.cost_usd else None,
-            energy_kwh=plan.energy_kwh.likely if plan.energy_kwh else None,
-        )
-        for plan in plans
-    ]
-    front = [one for one in points if not any(_beats(other, one) for other in points)]
-    return tuple(sorted(front, key=lambda point: (point.duration_s, point.device_hours)))
-
-
-def _beats(one: ParetoPoint, other: ParetoPoint) -> bool:
-    pairs = [(one.duration_s, other.duration_s)]
-    if one.cost_usd is None and other.cost_usd is None:
-        pairs.append((one.device_hours, other.device_hours))
-    for mine, theirs in ((one.cost_usd, other.cost_usd), (one.energy_kwh, other.energy_kwh)):
-        if mine is not None and theirs is not None:
-            pairs.append((mine, theirs))
-    no_worse = all(mine <= theirs for mine, theirs in pairs)
-    return no_worse and any(mine < theirs for mine, theirs in pairs)
 
 
 # -- words -----------------------------------------------------------------------------------
@@ -289,12 +199,6 @@ def _market(market: str) -> str:
         "1y": _("by the hour under a commitment of one year, of which only the run is counted"),
         "3y": _("by the hour under a commitment of three years, of which only the run is counted"),
     }[market]
-
-
-def recommended(points: Sequence[Evaluated], plans: Sequence[Plan]) -> list[Evaluated]:
-    """The evaluated job on the recommended plan's system, as a list; empty without plans."""
-    return [point for plan in plans[:1] for point in points
-            if point.job.cluster.name == plan.system][:1]  # fmt: skip
 
 
 def cost_assumptions(point: Evaluated) -> Iterator[Assumption]:

@@ -82,6 +82,7 @@ def layout_of(point: Evaluated) -> Layout:
         sequence_parallel=bool(split.sequence_parallel),
         shard=shard,
         zero_stage=_ZERO_STAGE[shard],
+        shard_group=split.shard_group or dp * cp,
         micro_batch=split.micro_batch or 1,
         num_microbatches=round(point.time["num_microbatches"]),
         global_batch=workload.global_batch or 1,

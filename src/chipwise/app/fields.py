@@ -84,6 +84,28 @@ def words(value: Any) -> Any:
     return value
 
 
+def variants(value: Any) -> Any:
+    """``["precision=bf16,fp8"]`` as a mapping of names to the values to try."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, Mapping):
+        return {name: tuple(map(str, some)) if isinstance(some, (list, tuple)) else (str(some),)
+                for name, some in value.items()}  # fmt: skip
+    if not isinstance(value, (list, tuple)):
+        return value
+    found = {}
+    for item in value:
+        name, _equals, text = str(item).partition("=")
+        choices = tuple(word.strip() for word in text.split(",") if word.strip())
+        if not choices:
+            reason = _("'{text}' varies nothing; write it like precision=bf16,fp8")
+            raise PydanticCustomError(
+                "not-a-variant", "{reason}", {"reason": reason.format(text=shortened(str(item)))}
+            )
+        found[name.strip().replace("-", "_")] = choices
+    return found
+
+
 def overrides(value: Any) -> Any:
     """``["step_time=1.2s"]`` as a mapping; a mapping stays, its values become text."""
     if isinstance(value, str):
@@ -126,6 +148,7 @@ Duration = Annotated[float, BeforeValidator(_number_in("s")), Field(gt=0, allow_
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(ge=1, allow_inf_nan=False)]
+Power = Annotated[float, BeforeValidator(_number_in("W")), Field(ge=1, allow_inf_nan=False)]
 Money = Annotated[float, BeforeValidator(_number_in("USD")), Field(gt=0, allow_inf_nan=False)]
 Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Systems = Annotated[str, BeforeValidator(_systems)]

@@ -79,6 +79,7 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         strategy=request.strategy,
         run=getattr(request, "run", None) or Run(),
         terms=getattr(request, "terms", None) or Terms(),
+        power_cap_watts=getattr(request, "power_cap", None),
     )
     rules.check_workload(job.workload, job.model)
     return job

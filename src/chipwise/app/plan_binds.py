@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from chipwise.app.documents import Bind, Plan
+from chipwise.app.documents_plan import Bind, Plan
 from chipwise.app.evaluation import TIGHT, Evaluated
 from chipwise.app.marginal import marginal_of
 from chipwise.app.requests import PlanTrainRequest

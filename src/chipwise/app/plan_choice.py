@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.app import costing
-from chipwise.app.documents import Choice, Plan, Turn
+from chipwise.app.documents_plan import Choice, Plan, Turn
 from chipwise.app.evaluation import Evaluated
 from chipwise.app.plan_options import Options
 from chipwise.app.requests import PlanTrainRequest

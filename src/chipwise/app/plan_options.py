@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chipwise.app.documents import ParetoPoint, Plan
+from chipwise.app.documents_plan import ParetoPoint, Plan
 from chipwise.app.observing import Site
 from chipwise.app.plan_search import Outcome
 from chipwise.app.requests import PlanTrainRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from chipwise.app.documents import Mode, ScalingPoint
+from chipwise.app.documents_plan import Mode, ScalingPoint
 from chipwise.app.evaluation import TIGHT, Evaluated
 from chipwise.app.plan_systems import check_size
 from chipwise.catalogue.sizes import sizes_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from chipwise import rules
-from chipwise.app.documents import NoFit
+from chipwise.app.documents_plan import NoFit
 from chipwise.app.evaluation import TIGHT
 from chipwise.app.growth import smallest_cluster, smallest_larger_device
 from chipwise.app.observing import Site
@@ -18,6 +18,7 @@ from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
 from chipwise.search.counts import Counts
 from chipwise.search.rank import Candidate, Found, holds, search_all
+from chipwise.search.runner import Here, Runner
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import TrainingJob
 from chipwise.units import show
@@ -26,9 +27,6 @@ PER_SYSTEM = 3
 _FEW = 16
 """Up to so many clusters, several layouts of each are listed."""
 _MOST_DEVICES = 65536
-S = TypeVar("S")
-T = TypeVar("T")
-Spread = Callable[[Callable[[S], T], Sequence[S]], list[T]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,19 @@ def shards_of(
 def _memory_factor(line: Line, sites: Mapping[str, Site]) -> float:
     site = sites.get(line.accelerator)
     return site.memory_factor if site else 1.0
+
+
+def runner_of(ray: str | None) -> AbstractContextManager[Runner]:
+    """Where shards are searched: here, or on a Ray cluster.
+
+    Raises:
+        UsageError: Ray is missing or does not answer.
+    """
+    if ray is None:
+        return nullcontext(Here())
+    from chipwise.search.distributed import on_ray
+
+    return on_ray(ray)
 
 
 def search_shard(shard: Shard) -> Outcome:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import ceil, lcm, log2
 from pathlib import Path
 
 from chipwise import rules
 from chipwise.app.jobs import job_on
-from chipwise.app.requests import PlanTrainRequest
+from chipwise.app.requests import PlanTrainRequest, parse_request
 from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.sizes import choices_of
 from chipwise.defaults import default_precision
@@ -47,6 +48,25 @@ def lines_of(request: PlanTrainRequest) -> list[Line]:
     """
     use_catalogue(Path(request.catalogue) if request.catalogue else None)
     choices = choices_of(request.on or "", request.max_devices)
+    return [line for one in variants_of(request) for line in _lines(choices, one)]
+
+
+def variants_of(request: PlanTrainRequest) -> list[PlanTrainRequest]:
+    """The request once for each combination of what it varies; itself where nothing is.
+
+    Raises:
+        UsageError: a value that the field does not take.
+    """
+    stated = request.model_dump(exclude_unset=True, exclude={"vary"})
+    return [
+        parse_request(
+            PlanTrainRequest, {**stated, **dict(zip(request.vary, values, strict=True))}
+        )
+        for values in product(*request.vary.values())
+    ] if request.vary else [request]  # fmt: skip
+
+
+def _lines(choices: list[list[Cluster]], request: PlanTrainRequest) -> list[Line]:
     first = _with_sequence(job_on(choices[0][0], request))
     every = [[_on(first, cluster, request) for cluster in clusters] for clusters in choices]
     batch = _batch([job for jobs in every for job in jobs])

@@ -10,7 +10,8 @@ from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of
-from chipwise.app.documents import Assumption, Plan, PlanDocument, SearchReport
+from chipwise.app.documents import Assumption
+from chipwise.app.documents_plan import Plan, PlanDocument, SearchReport
 from chipwise.app.evaluation import TIGHT, UNMOVED, Evaluated, evaluate, verdict
 from chipwise.app.jobs import Complete, job_on
 from chipwise.app.observed_job import site_warnings, sites_of
@@ -31,6 +32,7 @@ from chipwise.app.plan_search import (
     Outcome,
     no_fits,
     require_answer,
+    runner_of,
     search_shard,
     shards_of,
 )
@@ -40,6 +42,7 @@ from chipwise.app.running import device_hours_of, duration_of, run_assumptions, 
 from chipwise.i18n import _
 from chipwise.search.counts import Counts
 from chipwise.search.rank import Candidate
+from chipwise.spec.job import TrainingWorkload
 from chipwise.units import show
 
 
@@ -55,15 +58,15 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     jobs = [job for line in lines for job in line.jobs]
     asked = [job_on(line.jobs[0].cluster, request) for line in lines]
     sites = sites_of(asked, request.observed, overrides)
-    outcomes = [search_shard(shard) for shard in shards_of(lines, request, overrides, sites)]
+    with runner_of(request.ray) as runner:
+        outcomes = runner.map(search_shard, shards_of(lines, request, overrides, sites))
     require_answer(outcomes)
     options = options_of(outcomes, overrides, sites)
     chosen = chosen_of(options, request)
     points = [_evaluated(one, overrides, sites) for one in chosen.candidates]
     plans = tuple(_plan(rank, point, request, sites) for rank, point in enumerate(points, 1))
     return PlanDocument(
-        inputs=request.model_dump(exclude_none=True)
-        | {"seq": jobs[0].workload.seq_len, "global_batch": jobs[0].workload.global_batch},
+        inputs=_inputs(request, jobs[0].workload),
         assumptions=(
             *(site_words(site) for site in sites.values()),
             *(run_assumptions(points[0]) if points else ()),
@@ -128,6 +131,7 @@ def _plan(
     return Plan(
         rank=rank,
         system=cluster.name,
+        vendor=cluster.accelerator.vendor,
         devices=cluster.num_devices,
         understood=cluster.understood,
         layout=layout_of(point),
@@ -146,6 +150,13 @@ def _plan(
     )
 
 
+def _inputs(request: PlanTrainRequest, workload: TrainingWorkload) -> Mapping[str, object]:
+    """The question with the gaps filled that all candidates share."""
+    shared = {"seq": workload.seq_len, "global_batch": workload.global_batch}
+    filled = {name: value for name, value in shared.items() if name not in request.vary}
+    return request.model_dump(exclude_none=True) | filled
+
+
 # -- words -----------------------------------------------------------------------------------
 
 
@@ -154,7 +165,7 @@ def _assumptions(
 ) -> tuple[Assumption, ...]:
     workload = lines[0].jobs[0].workload
     found = []
-    if request.global_batch is None:
+    if request.global_batch is None and "global_batch" not in request.vary:
         tokens = (workload.global_batch or 1) * (workload.seq_len or 1)
         text = _("global batch {batch} sequences ({tokens} tokens), the same on all systems")
         found.append(

@@ -20,12 +20,14 @@ from chipwise.app.fields import (
     Money,
     Observed,
     Positive,
+    Power,
     Rate,
     Share,
     Systems,
     Tokens,
     Whole,
     overrides,
+    variants,
     words,
 )
 from chipwise.app.refusals import flag_of, usage_error
@@ -86,6 +88,8 @@ class JobRequest(Request):
     vpp: Whole | None = None
     sequence_parallel: bool | None = None
     shard: Annotated[Shard, Fold] | None = None
+    shard_group: Whole | None = None
+    """Ranks over which states are sharded, fewer than all with hybrid sharding."""
     framework: Annotated[Framework, Fold] | None = None
 
     pp_schedule: Annotated[Schedule, Fold] | None = None
@@ -123,7 +127,8 @@ class JobRequest(Request):
     def strategy(self) -> Strategy:
         """How it is split and which measures are on, as a spec; None where not stated."""
         same = (
-            *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "sequence_parallel"),
+            *("framework", "tp", "pp", "dp", "cp", "ep", "vpp", "shard", "shard_group"),
+            "sequence_parallel",
             *("micro_batch", "recompute", "recompute_every", "attention", "optimizer"),
             *("master_weights", "grad_dtype", "chunked_loss", "pp_schedule"),
         )
@@ -176,6 +181,8 @@ class _RunRequest(JobRequest):
     as_of: date | None = None
     """Prices as they were known on that day."""
     pue: Annotated[float, Field(ge=1, le=10)] | None = None
+    power_cap: Power | None = None
+    """Limit on the power of one device, in force where its rating is higher. [W]"""
     """Power of the whole site over that of its machines."""
 
     @property
@@ -276,6 +283,10 @@ class EstimateTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """The user's own runs: measured values of this configuration, or measurement files."""
 
 
+VARIED = ("precision", "optimizer", "global_batch")
+"""What ``--vary`` takes: layouts are always searched, these change what is trained."""
+
+
 class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Ranked systems and layouts; strategy fields that are stated pin an axis of the search."""
 
@@ -290,8 +301,26 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     max_devices: Whole | None = None
     top: Whole = 10
     """Plans to return."""
+    ray: str | None = None
+    """Ray cluster to search on: ``local`` to start one, else an address; here when None."""
+    vary: Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(variants)] = Field(
+        default_factory=dict
+    )
+    """What may change in training itself, with the values to choose from."""
     scaling: Whole | None = None
     """Devices up to which scaling curves of the recommended plan are computed."""
+
+    @model_validator(mode="after")
+    def _only_what_changes_training_is_varied(self) -> PlanTrainRequest:
+        for name in self.vary:
+            if name not in VARIED:
+                text = _("--vary {name} is not possible; it takes {known}")
+                reason = text.format(name=name, known=", ".join(VARIED))
+                raise PydanticCustomError("unknown-variant", "{reason}", {"reason": reason})
+            if getattr(self, name) is not None:
+                reason = _("say either --{name} or --vary {name}").format(name=flag_of(name)[2:])
+                raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
+        return self
 
     @model_validator(mode="after")
     def _a_plan_needs_a_length(self) -> PlanTrainRequest:
@@ -299,6 +328,18 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
             reason = _("--tokens is missing (or --epochs and --examples)")
             raise PydanticCustomError("missing-value", "{reason}", {"reason": reason})
         return self
+
+
+class PlanStudyRequest(Request):
+    """Plans for all jobs of a study file."""
+
+    use_case: ClassVar[str] = "plan_study"
+    file: str
+    """TOML with axes and jobs."""
+    into: str | None = None
+    """Folder of the results; named like the file when None."""
+    ray: str | None = None
+    """Ray cluster to work on: ``local`` to start one, else an address; here when None."""
 
 
 class ExplainRequest(_RunRequest):
@@ -355,6 +396,7 @@ class CatalogueRequest(Request):
 
 REQUESTS: tuple[type[Request], ...] = (
     PlanTrainRequest,
+    PlanStudyRequest,
     FitRequest,
     EstimateTrainRequest,
     ExplainRequest,

@@ -7,13 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from chipwise.app.documents import (
-    EstimateDocument,
-    FitDocument,
-    Part,
-    PlanDocument,
-    ServeFitDocument,
-)
+from chipwise.app.documents import EstimateDocument, FitDocument, Part, ServeFitDocument
 from chipwise.app.documents_facts import (
     CatalogueDocument,
     ErrorDocument,
@@ -21,12 +15,14 @@ from chipwise.app.documents_facts import (
     QuantitiesDocument,
     ValidateDocument,
 )
+from chipwise.app.documents_plan import PlanDocument, StudyDocument
 from chipwise.app.requests import REQUESTS
 from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
 
 DOCUMENTS: tuple[type[Part], ...] = (
     PlanDocument,
+    StudyDocument,
     FitDocument,
     ServeFitDocument,
     EstimateDocument,

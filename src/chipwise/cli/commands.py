@@ -25,11 +25,18 @@ class Command:
     arguments: Callable[[], tuple[Argument, ...]] = tuple
     flags: Callable[[], tuple[Flag, ...]] = tuple
     fixed: dict[str, str] = field(default_factory=dict)
+    pictures: tuple[str, ...] = ()
+    """What of its answer can be drawn."""
 
     @property
     def name(self) -> str:
         """As it is typed, without the program: ``plan train``."""
         return " ".join(self.path)
+
+    def output(self) -> tuple[Flag, ...]:
+        """How the answer is given: none of these flags reaches the request."""
+        drawn = flags.picture_flags(self.pictures) if self.pictures else ()
+        return (*drawn, *flags.output_flags())
 
 
 def groups() -> dict[str, str]:
@@ -55,6 +62,16 @@ COMMANDS: tuple[Command, ...] = (
             *flags.cost_flags(),
             *_measurable_flags(),
         ),
+        pictures=("pareto", "scaling", "memory", "time"),
+    ),
+    Command(
+        ("plan", "study"),
+        lambda: _("Plan every job of a study file; results go to Parquet and can be resumed."),
+        "chipwise.app:plan_study",
+        "PlanStudyRequest",
+        "chipwise plan study which-machine.toml --into results",
+        lambda: (Argument("FILE", _("study file (TOML) with axes and jobs")),),
+        lambda: flags.study_flags(),  # noqa: PLW0108 - as the others
     ),
     Command(
         ("fit",),
@@ -64,6 +81,7 @@ COMMANDS: tuple[Command, ...] = (
         "chipwise fit llama-2-7b --on rtx-4090 --method qlora --seq 2048",
         lambda: (_model(),),
         lambda: (_task(), *_measurable_flags(), *flags.serving_flags()),
+        pictures=("memory",),
     ),
     Command(
         ("estimate", "train"),
@@ -73,6 +91,7 @@ COMMANDS: tuple[Command, ...] = (
         "chipwise estimate train llama-2-7b --on h100-sxm:8 --micro-batch 2 --shard fsdp",
         lambda: (_model(),),
         lambda: (*_measurable_flags(), *flags.run_flags(), *flags.cost_flags()),
+        pictures=("memory", "time"),
     ),
     Command(
         ("explain",),
@@ -186,4 +205,4 @@ def known_fields() -> frozenset[str]:
     """Every field that a run file or the environment may hold, over all commands."""
     every = [flag.field for command in COMMANDS for flag in command.flags()]
     every += [argument.field for command in COMMANDS for argument in command.arguments()]
-    return frozenset(every) | {flag.field for flag in flags.output_flags()}
+    return frozenset(every) | {flag.field for command in COMMANDS for flag in command.output()}

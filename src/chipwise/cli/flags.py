@@ -68,6 +68,16 @@ def output_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def picture_flags(pictures: tuple[str, ...]) -> tuple[Flag, ...]:
+    """Flags of commands whose answers can be drawn; none of them reaches a request."""
+    section = _("Picture")
+    return (
+        Flag("plot", _("also draw the answer; the suffix decides: .svg, .png, .html, or .csv for "
+             "its numbers"), "FILE", section=section),
+        Flag("picture", _("draw only this picture"), "P", choices=pictures, section=section),
+    )  # fmt: skip
+
+
 def system_flag() -> Flag:
     """Where the job runs."""
     return Flag(
@@ -114,6 +124,7 @@ def layout_flags() -> tuple[Flag, ...]:
              kind="pair", section=section),
         Flag("shard", _("states sharded over data parallel"), "S", section=section,
              choices=("none", "zero1", "zero2", "zero3", "fsdp")),
+        Flag("shard-group", _("ranks to shard over, fewer than all (HSDP)"), "N", section=section),
         Flag("framework", _("whose behaviour to model"), "F", section=section, choices=(
             "megatron-core", "megatron", "deepspeed", "fsdp", "finetune", "nanotron", "xla",
             "gaudi", "ascend", "other")),
@@ -202,6 +213,7 @@ def cost_flags() -> tuple[Flag, ...]:
         Flag("market", _("how devices are rented; 1y and 3y are hourly prices under a commitment"),
              "M", choices=("on-demand", "spot", "1y", "3y"), section=section),
         as_of_flag(section),
+        Flag("power-cap", _("power limit of one device, such as 500W"), "W", section=section),
         Flag("pue", _("power of the whole site over that of its machines, such as 1.2"), "X",
              section=section),
     )  # fmt: skip
@@ -235,8 +247,23 @@ def plan_flags() -> tuple[Flag, ...]:
         Flag("budget", _("most the run may cost, such as 5000USD"), "USD", section=section),
         Flag("max-devices", _("most devices a plan may use"), "N", section=section),
         Flag("top", _("plans to show"), "N", section=section),
+        Flag("vary", _("choose among values that change training: precision=bf16,fp8, optimizer=…, "
+                       "global-batch=512,1024 (repeatable)"), "NAME=V,V", kind="list",
+             section=section),
+        Flag("ray", _("search on a Ray cluster: local starts one, else auto or its address"),
+             "ADDRESS", section=section),
         Flag("scaling", _("also scaling curves of the first plan up to N devices"), "N",
              section=section),
+    )  # fmt: skip
+
+
+def study_flags() -> tuple[Flag, ...]:
+    """Where a study's results go, and where it is worked on."""
+    section = _("Study")
+    return (
+        Flag("into", _("folder of the results, else named like the file"), "DIR", section=section),
+        Flag("ray", _("work on a Ray cluster: local starts one, else auto or its address"),
+             "ADDRESS", section=section),
     )  # fmt: skip
 
 

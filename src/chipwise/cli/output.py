@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from errno import EACCES
+from errno import EACCES, EISDIR, ENOENT
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -85,7 +85,7 @@ def _piped_width(stated: str) -> int:
     return width if width > 0 else PIPED_WIDTH
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write the whole file or nothing: a temporary file beside it, then a rename.
 
     A link stays, and what it points to is written. What is no file (``/dev/null``, a pipe) is
@@ -94,25 +94,52 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         UsageError: the folder does not exist, or the path cannot be written.
     """
+    data = content.encode() if isinstance(content, str) else content
     try:
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(EACCES, os.strerror(EACCES))
+        _require_writable(path)
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8", newline="")
+            path.write_bytes(data)
         else:
-            _replace(path.resolve(), text)
+            _replace(path.resolve(), data)
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        text = _("cannot write '{file}': {reason}").format(file=path, reason=reason)
-        raise UsageError("cannot-write", text, file=str(path), reason=reason) from None
+        raise _unwritable(path, error) from None
 
 
-def _replace(path: Path, text: str) -> None:
+def require_writable(path: Path) -> None:
+    """Say before the work is done that its answer could not be written.
+
+    Raises:
+        UsageError: the folder does not exist, or file or folder cannot be written.
+    """
+    try:
+        _require_writable(path)
+    except (OSError, RuntimeError) as error:
+        raise _unwritable(path, error) from None
+
+
+def _require_writable(path: Path) -> None:
+    there = path.exists()
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+    if not os.access(path if there else folder, os.W_OK):
+        raise PermissionError(EACCES, os.strerror(EACCES))
+
+
+def _unwritable(path: Path, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    text = _("cannot write '{file}': {reason}").format(file=path, reason=reason)
+    return UsageError("cannot-write", text, file=str(path), reason=reason)
+
+
+def _replace(path: Path, data: bytes) -> None:
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:64]}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, path.stat().st_mode if path.exists() else 0o666 & ~umask)

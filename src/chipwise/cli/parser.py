@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from chipwise.cli import flags as table
 from chipwise.cli.commands import COMMANDS, Command, groups
 from chipwise.cli.flags import Argument, Flag
 from chipwise.i18n import _
@@ -121,7 +120,7 @@ def _callback(command: Command, handle: Handler, *, full: bool) -> Callable[...,
     parameters: list[inspect.Parameter] = []
     if full:
         parameters += [_argument(argument) for argument in command.arguments()]
-        parameters += [_option(flag) for flag in (*command.flags(), *table.output_flags())]
+        parameters += [_option(flag) for flag in (*command.flags(), *command.output())]
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     callback.__annotations__ = {item.name: item.annotation for item in parameters}
     return callback

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from chipwise.cli import output, parser
+from chipwise.cli import drawing, output, parser
 from chipwise.cli.commands import COMMANDS, Command
 from chipwise.cli.settings import gather
 from chipwise.errors import ChipwiseError
@@ -33,7 +33,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: words after the program name; those of the process when None.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = _as_command(list(sys.argv[1:] if argv is None else argv))
     try:
         set_language(_word_after(words, "--lang"))
         code = _run(words)
@@ -49,6 +49,13 @@ def run(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         output.say("\n", sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _as_command(words: list[str]) -> list[str]:
+    """``plan --study FILE`` is the command ``plan study FILE``."""
+    if words[:2] == ["plan", "--study"]:
+        return ["plan", "study", *words[2:]]
+    return words
 
 
 def _drop_stdout() -> None:
@@ -101,10 +108,11 @@ def answer(command: Command, given: Mapping[str, Any]) -> int:
     set_language(settings.output.get("lang"))
     requests = importlib.import_module("chipwise.app.requests")
     request = requests.parse_request(getattr(requests, command.request), settings.request)
+    drawing.check(settings)
     module, _colon, function = command.use_case.partition(":")
     document = getattr(importlib.import_module(module), function)(request)
     output.write(document, settings)
-    return int(document.exit_code)
+    return drawing.draw(document, command, settings) or int(document.exit_code)
 
 
 def _usage_failure(error: typer.TyperException, name: str, *, as_json: bool) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chipwise.cli.commands import Command, known_fields
-from chipwise.cli.flags import Flag, output_flags
+from chipwise.cli.flags import Flag
 from chipwise.errors import DataFileError, UnknownNameError, UsageError, nearest_names
 from chipwise.i18n import _
 
@@ -62,11 +62,11 @@ def gather(command: Command, given: Mapping[str, Any], environment: Mapping[str,
     from_file = read_run_file(Path(str(file)), known) if file else {}
     joined = {**from_file, **from_environment, **given}
 
-    for flag in output_flags():
+    for flag in command.output():
         if flag.field in joined:
             joined[flag.field] = _output_setting(flag, joined[flag.field], command)
 
-    outputs = {flag.field for flag in output_flags()} - {"catalogue"}
+    outputs = {flag.field for flag in command.output()} - {"catalogue"}
     wanted = {flag.field for flag in command.flags()} | {"catalogue"}
     wanted |= {argument.field for argument in command.arguments()}
     unused = sorted(set(from_file) - wanted - outputs)

@@ -43,6 +43,9 @@ _HOST_UPDATE_RATE = 2e9
 Two thirds of a 2.4 s step for 3.1e9 parameters there; a host has eight devices at most here.
 """
 _DEVICES_PER_HOST = 8
+_OFFLOAD_HIDDEN = 0.5
+"""Share of the traffic of offloaded activations that hides behind computing. Assumed: no published
+run tells how much of it shows."""
 NODE_STORAGE_BANDWIDTH = 1e9
 """Writing checkpoints, B/s per node, where nothing is stated."""
 COMPILE_SECONDS = {"xla": 300.0, "gaudi": 120.0}
@@ -88,6 +91,7 @@ def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -
         "intra_bandwidth": intra or host,
         "network_bandwidth": node.network_bandwidth or 3.0e9,
         "host_bandwidth": host,
+        "offload_hidden_share": _OFFLOAD_HIDDEN,
         "host_update_rate": _HOST_UPDATE_RATE / min(cluster.devices_per_node, _DEVICES_PER_HOST),
         "tdp": tdp,
         "power_cap": min(power_cap or tdp, tdp),

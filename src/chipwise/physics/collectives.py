@@ -208,14 +208,16 @@ def gradient_sync_time(
     dp_bandwidth: Array,
     network_latency: Array,
     num_nodes: Array,
+    replica_sync_time: Array,
 ) -> Array:
     """Once per step: reduce gradients and hand out updated weights, nothing hidden. [s]
 
     Notes:
         A reduce-scatter of gradients and an all-gather of weights, each (n-1)/n of the bytes;
-        an all-reduce moves the same. With sharded weights see ``shard_microbatch_time``.
-        DeepSpeed's pipeline engine all-reduces bf16 runs' gradients whole, though each rank updates
-        a shard (``reduces_whole``) [deepspeed-pipeline].
+        an all-reduce moves the same. With sharded weights see ``shard_microbatch_time``; then
+        only copies of hybrid sharding are left to be reduced. DeepSpeed's pipeline engine
+        all-reduces bf16 runs' gradients whole, though each rank updates a shard
+        (``reduces_whole``) [deepspeed-pipeline].
     """
     dense = (stage_dense_params + stage_outer_params) * (1 - 1 / (dp * cp))
     experts = stage_expert_params * (1 - 1 / expert_state_shards)
@@ -224,7 +226,57 @@ def gradient_sync_time(
     each = grad_communication_bytes + gather_bytes + again
     moved = (dense + experts) * trained_share * each / dp_bandwidth
     once = np.where(dp * cp > 1, moved + 2 * np.log2(num_nodes) * network_latency, 0.0)
-    return once * (1 - shard_weights)
+    return once * (1 - shard_weights) + shard_weights * replica_sync_time
+
+
+@quantity(unit="B/s", source="patarasuk2009")
+def shard_bandwidth(
+    tp: Array,
+    cp: Array,
+    dp: Array,
+    state_shards: Array,
+    devices_per_node: Array,
+    link_bandwidth: Array,
+    dp_bandwidth: Array,
+) -> Array:
+    """Bandwidth per device among the ranks that share one copy of the states. [B/s]
+
+    Notes:
+        A part of the data-parallel ranks (hybrid sharding) that fits in a node gathers over the
+        fast link alone.
+    """
+    inside = (state_shards < dp * cp) & (tp * state_shards <= devices_per_node)
+    return np.where(inside, link_bandwidth, dp_bandwidth)
+
+
+@quantity(unit="1", source="arithmetic")
+def shard_nodes(
+    tp: Array, cp: Array, dp: Array, state_shards: Array, devices_per_node: Array, num_nodes: Array
+) -> Array:
+    """Nodes over which one copy of the states is spread; all where there is one copy. [1]"""
+    own = np.maximum(1.0, tp * state_shards / devices_per_node)
+    return np.where(state_shards < dp * cp, np.minimum(own, num_nodes), num_nodes)
+
+
+@quantity(unit="s", source="fsdp2023", assumes="copies are reduced once per step")
+def replica_sync_time(
+    stage_dense_params: Array,
+    stage_outer_params: Array,
+    stage_expert_params: Array,
+    state_shards: Array,
+    expert_state_shards: Array,
+    dp: Array,
+    cp: Array,
+    trained_share: Array,
+    grad_communication_bytes: Array,
+    dp_bandwidth: Array,
+) -> Array:
+    """All-reduce of sharded gradients between the copies of hybrid sharding, once per step. [s]"""
+    copies = dp * cp / state_shards
+    held = (stage_dense_params + stage_outer_params) / state_shards
+    held = held + stage_expert_params / expert_state_shards
+    moved = 2 * (1 - 1 / copies) * held * trained_share * grad_communication_bytes
+    return moved / dp_bandwidth
 
 
 @quantity(unit="s", source="fsdp2023")
@@ -238,16 +290,16 @@ def shard_microbatch_time(
     grad_communication_bytes: Array,
     gather_bytes: Array,
     shard_weights: Array,
-    dp_bandwidth: Array,
+    shard_bandwidth: Array,
     link_latency: Array,
     network_latency: Array,
-    num_nodes: Array,
+    shard_nodes: Array,
     stage_layers: Array,
 ) -> Array:
     """Per micro-batch: gather sharded weights forward and backward, scatter gradients. [s]"""
     dense = (stage_dense_params + stage_outer_params) * (1 - 1 / state_shards)
     experts = stage_expert_params * (1 - 1 / expert_state_shards)
     each = 2 * gather_bytes + trained_share * grad_communication_bytes
-    latency = 3 * stage_layers * (link_latency + np.log2(num_nodes) * network_latency)
-    moving = (dense + experts) * each / dp_bandwidth
+    latency = 3 * stage_layers * (link_latency + np.log2(shard_nodes) * network_latency)
+    moving = (dense + experts) * each / shard_bandwidth
     return shard_weights * np.where(state_shards > 1, moving + latency, 0.0)

@@ -60,6 +60,7 @@ _HARDWARE = {
     "intra_bandwidth": ("B/s", "fast link, one way per device, by datasheet"),
     "network_bandwidth": ("B/s", "network, one way per device, by datasheet"),
     "host_bandwidth": ("B/s", "host link, one way per device"),
+    "offload_hidden_share": ("1", "share of offload traffic that computing can hide"),
     "host_update_rate": ("1/s", "parameters per second that a host updates for each device"),
     "tdp": ("W", "board power rating"),
     "power_cap": ("W", "board power limit in force"),

@@ -126,6 +126,8 @@ def allocated_bytes(training_peak_bytes: Array, load_peak_bytes: Array) -> Array
 
 @quantity(unit="B", source="pytorch-cuda-allocator")
 def fragment_bytes(
+    loss_peak_bytes: Array,
+    step_peak_bytes: Array,
     dynamic_bytes: Array,
     logits_bytes: Array,
     kept_activation_bytes: Array,
@@ -136,11 +138,12 @@ def fragment_bytes(
 
     Notes:
         Fragments arise where blocks come and go, so they grow with the dynamic part, not with
-        the weights. Logits blocks of ever new sizes find no room in the cache unless freed
-        activations leave it.
+        the weights. At the loss, logits blocks of ever new sizes find no room in the cache unless
+        freed activations leave it.
     """
     homeless = np.maximum(0.0 * logits_bytes, logits_bytes - kept_activation_bytes)
-    return fragmentation * dynamic_bytes + logits_fragmentation * homeless
+    at_loss = loss_peak_bytes * (1 + fragmentation) + logits_fragmentation * homeless
+    return np.maximum(at_loss, step_peak_bytes * (1 + fragmentation)) - dynamic_bytes
 
 
 @quantity(unit="B", source="pytorch-cuda-allocator")

@@ -118,10 +118,12 @@ def activation_fetch_time(
     activations_on_device: Array,
     host_bandwidth: Array,
     stage_compute_time: Array,
+    offload_hidden_share: Array,
 ) -> Array:
     """Moving offloaded activations to the host and back that computing does not hide. [s]"""
     moved = 2 * (1 - activations_on_device) * (stage_layers - 1) * layer_kept_bytes
-    return np.maximum(0.0 * stage_compute_time, moved / host_bandwidth - stage_compute_time)
+    time = moved / host_bandwidth
+    return time - offload_hidden_share * np.minimum(time, stage_compute_time)
 
 
 @quantity(unit="s", source="arithmetic", parts=True)

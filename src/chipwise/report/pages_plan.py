@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chipwise.i18n import _
-from chipwise.report import words
+from chipwise.report import pages_choice, words
 from chipwise.report.page import Block, Cell, Column, Listing, NextCommand, Note, Page, Table, page
 from chipwise.report.pages_memory import memory_bill, memory_line, training_subject
 from chipwise.report.words import Json
@@ -45,8 +45,13 @@ def plan_page(document: Json) -> Page:
         _best_in_numbers(document),
         *_best_run(document),
         _best_money(document),
-        _other_choices(document),
+        pages_choice.choice_note(document),
         table,
+        pages_choice.other_choices(document),
+        pages_choice.families(document),
+        pages_choice.binds(document),
+        pages_choice.turns(document),
+        pages_choice.scaling(document),
         _no_fit(document),
         Note(_search_line(document["search"]), "muted"),
         words.warnings(document),
@@ -156,27 +161,6 @@ def _price_line(price: Json | None) -> str:
     return text.format(provider=price["provider"], sku=price["sku"], seen=price["seen"])
 
 
-def _other_choices(document: Json) -> Note | None:
-    """Plans that trade time for money or energy and that no other beats in all."""
-    others = [_trade(point) for point in document["pareto"] if point["rank"] != 1]
-    if not others:
-        return None
-    return Note(_("Other trades of time, cost and energy: {plans}").format(plans="; ".join(others)))
-
-
-def _trade(point: Json) -> str:
-    cost, energy = point["cost_usd"], point["energy_kwh"]
-    hours = _("{hours} device hours").format(hours=words.shown(point["device_hours"], "1"))
-    parts = (
-        show(point["duration_s"], "s"),
-        hours if cost is None else show(cost, "USD"),
-        "" if energy is None else show(energy, "kWh"),
-    )
-    return _("{system} (no. {rank}): {facts}").format(
-        system=point["system"], rank=point["rank"], facts=", ".join(filter(None, parts))
-    )
-
-
 def _no_fit(document: Json) -> Listing:
     items = []
     for entry in document["no_fit"]:
@@ -188,9 +172,10 @@ def _no_fit(document: Json) -> Listing:
 
 def _search_line(search: Json) -> str:
     return _(
-        "{candidates} candidates, {evaluated} evaluated, "
-        "{pruned} ruled out before, {fit} fit; {time}"
+        "{candidates} candidates on {systems} systems, {evaluated} evaluated, "
+        "{pruned} ruled out by bounds, {fit} fit; {time}"
     ).format(
+        systems=search["systems"],
         candidates=f"{search['candidates']:,}",
         evaluated=f"{search['evaluated']:,}",
         pruned=f"{search['pruned']:,}",

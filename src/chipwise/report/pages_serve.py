@@ -36,18 +36,13 @@ def _verdict_line(document: Json) -> str:
 
 
 def _subject(document: Json) -> Note:
-    subject, layout = document["subject"], document["layout"]
-    copies = layout["copies"]
+    subject = document["subject"]
     return Note(
         words.joined(
             (
                 f"{subject['model']} · {subject['system']}",
                 subject["understood"],
-                layout["engine"],
-                f"tp {layout['tp']}, pp {layout['pp']}",
-                _("{n} copies").format(n=copies) if copies > 1 else "",
-                _("weights {dtype}").format(dtype=layout["weights_dtype"]),
-                _("KV cache {dtype}").format(dtype=layout["kv_dtype"]),
+                words.serving_layout(document["layout"]),
             )
         )
     )

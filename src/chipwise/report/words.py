@@ -164,11 +164,53 @@ def _parts() -> dict[str, tuple[str, str]]:
     }
 
 
+def time_part(name: str) -> str:
+    """A share of the step's time in the reader's language."""
+    names = {
+        "matrix products": _("matrix products"),
+        "attention": _("attention"),
+        "head and loss": _("head and loss"),
+        "memory-bound operators": _("memory-bound operators"),
+        "gradient accumulation": _("gradient accumulation"),
+        "optimizer": _("optimizer"),
+        "tensor-parallel communication": _("tensor-parallel communication"),
+        "context-parallel communication": _("context-parallel communication"),
+        "expert communication": _("expert communication"),
+        "pipeline communication": _("pipeline communication"),
+        "gathering sharded weights": _("gathering sharded weights"),
+        "gradient synchronisation": _("gradient synchronisation"),
+        "fetching weights from the host": _("fetching weights from the host"),
+        "optimizer on the host": _("optimizer on the host"),
+        "fetching activations from the host": _("fetching activations from the host"),
+        "pipeline bubble": _("pipeline bubble"),
+        "stragglers": _("stragglers"),
+        "host launches": _("host launches"),
+        "host per micro-batch": _("host per micro-batch"),
+        "host per step": _("host per step"),
+    }
+    return names.get(name, name)
+
+
 def memory_use(memory: Json) -> Cell:
     """Held at the peak, of what the device has."""
     used, capacity = memory["reserved_bytes"], memory["capacity_bytes"]
     text = _("{used}\nof {capacity}").format(used=show(used, "B"), capacity=show(capacity, "B"))
     return Cell(text, used)
+
+
+def constraint(name: str) -> str:
+    """A limit of a plan as a person says it; resources say themselves."""
+    return {
+        "memory": _("memory"),
+        "deadline": _("deadline"),
+        "budget": _("budget"),
+        "max-devices": _("devices"),
+    }.get(name, name)
+
+
+def scaling_mode(name: str) -> str:
+    """What stays the same over the counts."""
+    return {"strong": _("same batch"), "weak": _("same batch per device")}[name]
 
 
 def layout(split: Json) -> str:
@@ -178,14 +220,36 @@ def layout(split: Json) -> str:
     words = [
         *degrees,
         "" if split["vpp"] == 1 else f"vpp {split['vpp']}",
-        "" if split["shard"] == "none" else str(split["shard"]),
+        "" if split["shard"] == "none" else _sharding(split),
         _("micro-batch {count}").format(count=split["micro_batch"]),
         "" if split["recompute"] == "none" else _recompute(split),
         _("sequence-parallel") if split["sequence_parallel"] else "",
         "" if split["method"] == "full" else str(split["method"]),
+        "" if split["precision"] == "bf16" else str(split["precision"]),
+        "" if split["optimizer"] == "adamw" else str(split["optimizer"]),
         *(_("{what} offloaded").format(what=what) for what in split["offload"]),
     ]
     return " · ".join(word for word in words if word)
+
+
+def serving_layout(split: Json) -> str:
+    """How one copy of a served model is spread, and in which formats."""
+    return joined(
+        (
+            str(split["engine"]),
+            f"tp {split['tp']}, pp {split['pp']}",
+            _("{n} copies").format(n=split["copies"]) if split["copies"] > 1 else "",
+            _("weights {dtype}").format(dtype=split["weights_dtype"]),
+            _("KV cache {dtype}").format(dtype=split["kv_dtype"]),
+        )
+    )
+
+
+def _sharding(split: Json) -> str:
+    whole, group = split["dp"] * split["cp"], split["shard_group"]
+    if group == whole:
+        return str(split["shard"])
+    return _("{shard} over {group} ranks").format(shard=split["shard"], group=group)
 
 
 def _recompute(split: Json) -> str:
@@ -218,11 +282,13 @@ def asked(inputs: Json) -> str:
         for name in _REPEATED
         if inputs.get(name) is not None
     ]
+    if inputs.get("power_cap") is not None:
+        words.append(f"--power-cap {inputs['power_cap']:g}W")
     return " ".join([*words, *(f"--set {quote(f'{k}={v}')}" for k, v in _set(inputs))])
 
 
 _REPEATED = (
-    *("rank", "targets", "base_dtype", "grad_dtype", "chunked_loss"),
+    *("rank", "targets", "base_dtype", "grad_dtype"),
     *("headroom", "catalogue", "market", "as_of", "pue"),
 )
 """What changes an answer and stands in no layout."""
@@ -242,11 +308,29 @@ def _layout_flags(split: Json) -> Iterator[tuple[str, str]]:
             yield name, str(split[name])
     for name in ("shard", "micro_batch", "recompute", "framework"):
         yield name.replace("_", "-"), str(split[name])
+    yield from _measure_flags(split)
     if split["offload"]:
         yield "offload", ",".join(split["offload"])
     for name, usual in (("method", "full"), ("optimizer", "adamw"), ("precision", "bf16")):
         if split[name] != usual:
             yield name, str(split[name])
+
+
+def _measure_flags(split: Json) -> Iterator[tuple[str, str]]:
+    """What a stack would choose otherwise by itself."""
+    if split["tp"] > 1:
+        yield ("" if split["sequence_parallel"] else "no-") + "sequence-parallel", ""
+    if split["shard_group"] != split["dp"] * split["cp"]:
+        yield "shard-group", str(split["shard_group"])
+    if split["recompute_every"] > 1:
+        yield "recompute-every", str(split["recompute_every"])
+    if split["attention"] == "eager":
+        yield "attention", "eager"
+    other = split["other"]
+    if other.get("chunked_loss") is not None:
+        yield "chunked-loss", str(other["chunked_loss"])
+    if other.get("compiled") is not None:
+        yield "compile" if other["compiled"] else "no-compile", ""
 
 
 def assumptions(document: Json) -> Listing:

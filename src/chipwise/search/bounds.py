@@ -96,9 +96,10 @@ def _front(
     """The undominated ones; many accelerators share them. Shape (templates,)."""
     table = np.frombuffer(rows).reshape(shape)
     goes = np.frombuffer(allowed, dtype=bool).reshape(allowed_shape)
-    same, worse = table[:, :2], table[:, 2:]
-    no_worse = (same[:, None] == same[None]).all(axis=2) & (goes[:, None] | ~goes[None]).all(axis=2)
-    for column in worse.T:
+    no_worse = (goes[:, None] | ~goes[None]).all(axis=2)
+    for column in table.T[:2]:
+        no_worse &= column[:, None] == column[None, :]
+    for column in table.T[2:]:
         no_worse &= column[:, None] <= column[None, :]
     earlier = np.arange(len(table))[:, None] < np.arange(len(table))[None, :]
     kept: NDArray[np.bool_] = ~(no_worse & (~no_worse.T | earlier)).any(axis=0)

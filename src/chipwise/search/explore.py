@@ -12,7 +12,7 @@ Nothing that could be among the best is left out, so the answer is that of looki
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def explore(
         leaders = _evaluated(fields, everything, most, tally)
     else:
         leaders = _bounded_search(fields, len(jobs), most, tally)
-    return Explored(fields, leaders, tally)
+    return Explored(fields, _usual(fields, leaders), tally)
 
 
 def _bounded_search(fields: Sequence[Field], size: int, most: int, tally: Tally) -> Leaders:
@@ -94,6 +94,17 @@ def _bounded_search(fields: Sequence[Field], size: int, most: int, tally: Tally)
         rest.append(some & ~done & beats)
         tally.add("pruned_by_time", field.count(some & ~done & ~beats))
     return merged([leaders, _evaluated(fields, rest, most, tally)])
+
+
+def _usual(fields: Sequence[Field], leaders: Leaders) -> Leaders:
+    """Of templates exactly as good the one a stack lists first: what is usual there."""
+    template = leaders.template.copy()
+    for field in fields:
+        rows = np.flatnonzero(leaders.table == field.place)
+        if len(rows):
+            exact = (leaders.time[rows], leaders.share[rows])
+            template[rows] = field.first_equal(template[rows], leaders.layout[rows], *exact)
+    return replace(leaders, template=template)
 
 
 def _evaluated(fields: Sequence[Field], where: Sequence[Mask], most: int, tally: Tally) -> Leaders:

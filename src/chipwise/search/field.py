@@ -93,6 +93,23 @@ class Field:
         some = np.where(where, self.allowed if of is None else of, 0).sum(axis=0)
         return self._by_cluster(some)
 
+    def first_equal(self, templates: Index, layouts: Index, time: Vector, share: Vector) -> Index:
+        """For some candidates the first template that is exactly as good.
+
+        Only kernels, loss and compilation may differ: other choices are what the search decided.
+        """
+        table, chosen = self.table, self.table.space.templates.choice
+        found = templates.copy()
+        for template in np.unique(templates):
+            at = np.flatnonzero(templates == template)
+            alike = np.flatnonzero(chosen == chosen[template])
+            rows = table.rows(alike)
+            same = (table.time(rows, layouts[at]) == time[at]) & (
+                table.share(rows, layouts[at]) == share[at]
+            )
+            found[at] = np.where(same.any(axis=0), alike[same.argmax(axis=0)], template)
+        return found
+
     def evaluated(self, where: Mask, tally: Tally) -> list[Leaders]:
         """All candidates of some groups and layouts, by block the best of each layout."""
         found: list[Leaders] = []

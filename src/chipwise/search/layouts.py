@@ -102,7 +102,7 @@ def _inner(room: Room, tp: int, pp: int, dp: int, cp: int, divides: bool) -> Ite
     chunks = _chunks(room.num_layers, pp) if stack.interleaves else [1]
     experts = _expert_degrees(room.num_experts, dp * cp * tp) if divides else [1]
     parallel = {"free": [0, 1], "tied": [1], "never": [0]}[stack.sequence_parallel]
-    groups = [group for group in rules.divisors(dp * cp) if group > 1] or [1]
+    groups = _shard_groups(dp * cp, max(1, room.domain // tp))
     for ep in room.choices("ep", experts):
         for vpp in room.choices("vpp", chunks):
             for along in room.choices("sequence_parallel", parallel if tp > 1 else [0]):
@@ -110,6 +110,11 @@ def _inner(room: Room, tp: int, pp: int, dp: int, cp: int, divides: bool) -> Ite
                     "shard_group", groups if stack.hybrid_shard else groups[-1:]
                 ):
                     yield tp, pp, dp, cp, ep, vpp, 0, along, group
+
+
+def _shard_groups(ranks: int, inside: int) -> list[int]:
+    """Ranks that share one copy of the states: those of a node at least, which its link joins."""
+    return [group for group in rules.divisors(ranks) if group >= min(inside, ranks)]
 
 
 def _tensor_degrees(room: Room) -> list[int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.search.field import Field
+
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -34,32 +36,41 @@ def leanest(fields: Sequence[Field], cluster: int) -> Leanest | None:
 
     Looks at layouts in the order of their bounds until no bound can win any more.
     """
-    bound, place, group, layout = (np.concatenate(column) for column in _entries(fields, cluster))
+    bound, place, group, layout = _entries(fields, cluster)
+    order = np.argsort(bound, kind="stable")
     best: Leanest | None = None
-    for row in np.argsort(bound, kind="stable"):
-        if best is not None and bound[row] >= best.share:
+    for start in range(0, len(order), _AT_ONCE):
+        rows = order[start : start + _AT_ONCE]
+        if best is not None and bound[rows[0]] >= best.share:
             break
-        one = _least_of(fields[int(place[row])], int(group[row]), int(layout[row]))
-        best = one if best is None or one.share < best.share else best
+        for table, kind in {(int(place[row]), int(group[row])) for row in rows}:
+            chosen = rows[(place[rows] == table) & (group[rows] == kind)]
+            one = _least_of(fields[table], kind, layout[chosen])
+            best = one if best is None or one.share < best.share else best
     return best
 
 
 def _entries(
     fields: Sequence[Field], cluster: int
-) -> Iterator[tuple[NDArray[np.float64] | NDArray[np.intp], ...]]:
-    """Bounds with table, group and layout, of all that a cluster could have, column by column."""
-    found = []
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Bounds with table, group and layout, of all that a cluster could have."""
+    none = np.zeros(0, dtype=np.intp)
+    found = [(np.zeros(0), none, none, none)]
     for place, field in enumerate(fields):
         here = (field.allowed > 0) & (field.table.space.cluster == cluster)
         group, layout = np.nonzero(here)
         found.append((field.lean[group, layout], np.full(len(group), place), group, layout))
-    yield from zip(*found, strict=True)
+    bound, places, groups, layouts = zip(*found, strict=True)
+    return (np.concatenate(bound), np.concatenate(places), np.concatenate(groups),
+            np.concatenate(layouts))  # fmt: skip
 
 
-def _least_of(field: Field, group: int, layout: int) -> Leanest:
+def _least_of(field: Field, group: int, layouts: NDArray[np.intp]) -> Leanest:
+    """The leanest candidate of some layouts, among those whose offloaded part the host can hold."""
     space = field.table.space
-    able = space.allowed[:, space.stage_choice[layout]] & (field.bounds.group == group)
-    rows = field.table.rows(np.flatnonzero(able))
-    needed, usable, _host = field.table.memory(rows, np.array([layout]))
-    least = int(np.argmin(needed[:, 0]))
-    return Leanest(float(needed[least, 0]), float(usable[least, 0]))
+    templates = np.flatnonzero(field.bounds.group == group)
+    able = space.allowed[templates][:, space.stage_choice[layouts]]
+    needed, usable, host = field.table.memory(field.table.rows(templates), layouts)
+    held = np.where(able & (host <= field.table.host_memory[layouts]), needed, np.inf)
+    least = np.unravel_index(int(np.argmin(held)), held.shape)
+    return Leanest(float(held[least]), float(usable[least]))

@@ -6,7 +6,7 @@ same on every accelerator, so their columns are made once for each stack and wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -37,6 +37,8 @@ class Measures:
     """One template for each choice that other columns or calibration groups depend on."""
     group: NDArray[np.intp]
     """Which representative speaks for a template. Shape (templates,)."""
+    choice: NDArray[np.intp]
+    """Number of what a template shards, repeats and offloads, whatever its kernels. (templates,)"""
     every: NDArray[np.float64]
     """Layers from one repeated layer to the next, 1 where that means nothing. (templates,)"""
     offloads_activations: NDArray[np.bool_]
@@ -75,9 +77,20 @@ def measures(
         columns,
         tuple(places.values()),
         np.array([order[place] for place in group]),
+        _numbered([_without_kernels(one) for one in found]),
         np.array([float(one.recompute_every or 1) for one in found]),
         np.array([bool(one.offload_activations) for one in found]),
     )
+
+
+def _without_kernels(one: Strategy) -> Strategy:
+    return one.model_copy(update={"attention": None, "chunked_loss": None, "compiled": None})
+
+
+def _numbered(items: Sequence[Strategy]) -> NDArray[np.intp]:
+    """Equal ones have the same number."""
+    places: dict[Strategy, int] = {}
+    return np.array([places.setdefault(one, len(places)) for one in items])
 
 
 def agreed(value: Array) -> Array:

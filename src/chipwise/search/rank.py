@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class Found:
     job: TrainingJob
     best: tuple[Candidate, ...]
     counts: Counts
-    lean: Leanest | None
-    """The layout that needs least memory, where nothing fits."""
+    lean: Leanest | None = None
+    """What the leanest layout needs, on the largest cluster where nothing fits on any."""
 
 
 def search_all(
@@ -57,7 +57,12 @@ def search_all(
         UsageError: nothing trains on this accelerator, or what is pinned breaks a rule.
     """
     explored = explore(jobs, limit, most, overrides or {}, exhaustive=exhaustive)
-    return tuple(_found(explored, job, place) for place, job in enumerate(jobs))
+    found = [_found(explored, job, place) for place, job in enumerate(jobs)]
+    if not any(one.best for one in found):
+        largest = max(range(len(jobs)), key=lambda place: jobs[place].cluster.num_devices)
+        lean = leanest(explored.fields, largest)
+        found[largest] = replace(found[largest], lean=lean)
+    return tuple(found)
 
 
 def search(
@@ -83,5 +88,4 @@ def _found(explored: Explored, job: TrainingJob, place: int) -> Found:
         strategy = space.strategy(int(leaders.template[row]), int(leaders.layout[row]))
         share, time = float(leaders.share[row]), float(leaders.time[row])
         best.append(Candidate(space.jobs[place], strategy, share, time))
-    lean = None if best else leanest(explored.fields, place)
-    return Found(job, tuple(best), explored.tally.of(place), lean)
+    return Found(job, tuple(best), explored.tally.of(place))

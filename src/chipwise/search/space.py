@@ -22,7 +22,7 @@ from chipwise.i18n import _
 from chipwise.search.layouts import AXES, Room, layouts
 from chipwise.search.measures import Measures, measures
 from chipwise.spec.hardware import Accelerator
-from chipwise.spec.job import Framework, Strategy, TrainingJob
+from chipwise.spec.job import Framework, Strategy, TrainingJob, TrainingWorkload
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -176,8 +176,14 @@ def _space(
     base = resolved.alternatives[0].model_copy(update=alone)
     workload = resolved.job.workload
     return Space(
-        tuple(job.model_copy(update={"workload": workload}) for job in jobs),
+        tuple(_with_gaps_filled(job, workload) for job in jobs),
         measures(base, stated, workload, several),
         {name: table[:, place] for place, name in enumerate(AXES)},
         cluster,
     )
+
+
+def _with_gaps_filled(job: TrainingJob, workload: TrainingWorkload) -> TrainingJob:
+    """The job trained as the first one is, with its own global batch."""
+    own = workload.model_copy(update={"global_batch": job.workload.global_batch})
+    return job.model_copy(update={"workload": own})

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, explain, plan_train
-from chipwise.app.costing import pareto
-from chipwise.app.documents import EstimateDocument, PlanDocument, Range
+from chipwise.app.documents import EstimateDocument, Range
 from chipwise.app.documents_facts import ExplainDocument
+from chipwise.app.documents_plan import PlanDocument
 from chipwise.app.requests import (
     EstimateTrainRequest,
     ExplainRequest,
@@ -144,32 +144,6 @@ def test_over_budget_is_like_late() -> None:
     assert planned(budget=f"{costs[0] / 2}USD").exit_code == 3
     assert planned(on="ascend-910b3:8", budget="1000USD").exit_code == 3
     assert all(plan.meets_budget is None for plan in free.plans)
-
-
-def test_unknowns_neither_win_nor_lose_on_the_front() -> None:
-    plan = planned(on="h100-sxm:8", top=1).plans[0]
-    cost, energy = sure(plan.cost_usd), sure(plan.energy_kwh)
-
-    def other(time: float, **fields: Any) -> Any:
-        duration = plan.duration_s.model_copy(update={"likely": plan.duration_s.likely * time})
-        return plan.model_copy(update={"rank": 2, "duration_s": duration, **fields})
-
-    def ranks(*plans: Any) -> list[int | None]:
-        return [point.rank for point in pareto(plans)]
-
-    def scaled(span: Range, factor: float) -> Range:
-        return span.model_copy(update={"likely": span.likely * factor})
-
-    cheaper = scaled(cost, 0.5)
-    assert ranks(plan, other(2, cost_usd=cheaper)) == [1, 2]
-    assert ranks(plan, other(2, cost_usd=scaled(cost, 2), energy_kwh=scaled(energy, 2))) == [1]
-    # its cost is unknown: slower and no better in energy, it is beaten by what is known
-    assert ranks(plan, other(2, cost_usd=None)) == [1]
-    assert ranks(plan, other(2, cost_usd=None, energy_kwh=scaled(energy, 0.5))) == [1, 2]
-    # where neither has a price, device-hours stand in for it
-    free = plan.model_copy(update={"cost_usd": None})
-    fewer = {"cost_usd": None, "device_hours": scaled(plan.device_hours, 0.5)}
-    assert ranks(free, other(2, **fewer)) == [1, 2]
 
 
 def test_old_prices_are_warned_of() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, fit, plan_train
-from chipwise.app.documents import EstimateDocument, FitDocument, PlanDocument, Range
+from chipwise.app.documents import EstimateDocument, FitDocument, Range
+from chipwise.app.documents_plan import PlanDocument
 from chipwise.app.observing import read_observed
 from chipwise.app.requests import (
     EstimateTrainRequest,
@@ -21,7 +22,8 @@ from chipwise.app.requests import (
 )
 from chipwise.calibration import shipped
 from chipwise.errors import ChipwiseError, DataFileError, UsageError
-from chipwise.validation.observed import BETWEEN_SITES, ODD_RUN, WITHIN_SITE
+from chipwise.intervals import BETWEEN_SITES, WITHIN_SITE
+from chipwise.validation.observed import ODD_RUN
 from chipwise.validation.table import read_rows, training_table
 from chipwise.validation.training import predict
 
@@ -242,9 +244,10 @@ def test_a_plan_and_the_estimate_of_its_layout_move_alike(tmp_path: Path) -> Non
     plan = next(p for p in planned(observed=path).plans if p.system == "a100-sxm-80:8")
     layout = plan.layout
     names = ("tp", "pp", "dp", "cp", "vpp", "shard", "micro_batch", "recompute", "framework",
-             "global_batch", "precision", "sequence_parallel")  # fmt: skip
+             "global_batch", "precision", "sequence_parallel", "shard_group")  # fmt: skip
+    other = {"chunked_loss": layout.other["chunked_loss"], "compile": layout.other["compiled"]}
     again = estimate(**{name: getattr(layout, name) for name in names}, seq=layout.seq_len,
-                     observed=path)  # fmt: skip
+                     observed=path, offload=layout.offload, **other)  # fmt: skip
     assert again.step_time_s == plan.step_time_s
     assert again.observed == plan.observed
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from chipwise.app import estimate_train, explain, plan_train
-from chipwise.app.documents import EstimateDocument, Plan, PlanDocument
+from chipwise.app.documents import EstimateDocument
 from chipwise.app.documents_facts import ExplainDocument
+from chipwise.app.documents_plan import Plan, PlanDocument
 from chipwise.app.requests import EstimateTrainRequest, ExplainRequest, PlanTrainRequest
 from chipwise.errors import LayoutError, UsageError
 from chipwise.units import show
@@ -26,8 +27,12 @@ def estimate_of(plan: Plan, model: str = "llama-2-7b", **fields: Any) -> Estimat
     names = (
         *("tp", "pp", "dp", "cp", "ep", "vpp", "shard", "micro_batch", "recompute"),
         *("framework", "global_batch", "precision", "method", "sequence_parallel"),
+        *("shard_group", "recompute_every", "attention", "optimizer", "offload"),
     )
     values = {name: getattr(layout, name) for name in names}
+    if layout.recompute != "full":
+        del values["recompute_every"]
+    values |= {"chunked_loss": layout.other["chunked_loss"], "compile": layout.other["compiled"]}
     values |= {"model": model, "on": plan.system, "seq": layout.seq_len, **fields}
     return estimate_train(EstimateTrainRequest.model_validate(values))
 
@@ -179,10 +184,10 @@ def test_a_batch_that_no_layout_can_share_names_the_nearest_ones() -> None:
 
 def test_where_no_count_holds_a_job_a_larger_device_is_named() -> None:
     # one sequence of a prime length cannot be cut: more devices do not help
-    (none,) = asked(model="llama-3.1-8b", on="h100-sxm:8", seq=1000003).no_fit
+    (none,) = asked(model="llama-3.1-8b", on="h100-sxm:8", seq=2000003).no_fit
     assert none.smallest is not None
     assert not none.smallest.startswith("h100-sxm")
-    assert asked(model="llama-3.1-8b", on=none.smallest, seq=1000003).plans
+    assert asked(model="llama-3.1-8b", on=none.smallest, seq=2000003).plans
 
 
 def test_a_pin_that_one_system_cannot_have_leaves_the_others() -> None:

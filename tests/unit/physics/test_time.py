@@ -87,7 +87,7 @@ def test_gradients_of_one_rank_need_no_synchronisation() -> None:
     assert (
         collectives.gradient_sync_time(
             *(1e9, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0),
-            *(1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1e11, 1e-5, 1.0),
+            *(1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1e11, 1e-5, 1.0, 0.0),
         )
         == 0
     )
@@ -101,7 +101,7 @@ def test_a_pipeline_that_reduces_whole_gradients_moves_them_twice(
     # hand out 16-bit weights, 4 more where gradients are handed out too; 1 GB/s
     found = collectives.gradient_sync_time(
         *(1e9, 0.0, 0.0, 2.0, 2.0, 1.0, 1.0),
-        *(1.0, 4.0, 0.0, 1.0, whole, pp, 2.0, 1e9, 0.0, 1.0),
+        *(1.0, 4.0, 0.0, 1.0, whole, pp, 2.0, 1e9, 0.0, 1.0, 0.0),
     )
     assert found == pytest.approx(each / 2)
 
@@ -133,7 +133,20 @@ def test_an_update_on_the_host_takes_the_link_and_its_processors() -> None:
 
 
 def test_offloaded_activations_cost_what_computing_does_not_hide() -> None:
-    # 31 layers of 1 GB out and back over 31 GB/s: 2 s, of which 1.5 s hide behind computing
-    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 1.5) == pytest.approx(0.5)
-    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 3.0) == 0
-    assert training.activation_fetch_time(1e9, 32.0, 1.0, 31e9, 0.0) == 0
+    # 31 layers of 1 GB out and back over 31 GB/s: 2 s; half of 1.5 s computing hides 0.75 s of it
+    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 1.5, 0.5) == pytest.approx(1.25)
+    # behind 3 s of computing no more than half of it hides
+    assert training.activation_fetch_time(1e9, 32.0, 0.0, 31e9, 3.0, 0.5) == pytest.approx(1.0)
+    assert training.activation_fetch_time(1e9, 32.0, 1.0, 31e9, 0.0, 0.5) == 0
+
+
+def test_hybrid_sharding_gathers_inside_the_node_and_reduces_between_copies() -> None:
+    # 16 ranks, 8 to a node: copies of 8 use the fast link, one copy of 16 the network
+    assert collectives.shard_bandwidth(1.0, 1.0, 16.0, 8.0, 8.0, 4e11, 5e10) == 4e11
+    assert collectives.shard_bandwidth(1.0, 1.0, 16.0, 16.0, 8.0, 4e11, 5e10) == 5e10
+    assert collectives.shard_nodes(1.0, 1.0, 16.0, 8.0, 8.0, 2.0) == 1
+    assert collectives.shard_nodes(1.0, 1.0, 16.0, 16.0, 8.0, 2.0) == 2
+    # two copies: 2·(1 - 1/2) of 8e9/8 gradients of 4 bytes over 1 GB/s
+    found = collectives.replica_sync_time(8e9, 0.0, 0.0, 8.0, 1.0, 16.0, 1.0, 1.0, 4.0, 1e9)
+    assert found == pytest.approx(4.0)
+    assert collectives.replica_sync_time(8e9, 0.0, 0.0, 16.0, 1.0, 16.0, 1.0, 1.0, 4.0, 1e9) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chipwise.app import documents as d
 from chipwise.app import documents_facts as facts
+from chipwise.app import documents_plan as p
 
 
 def span(likely: float) -> d.Range:
@@ -15,6 +16,7 @@ LAYOUT = d.Layout(
     dp=8,
     shard="fsdp",
     zero_stage=3,
+    shard_group=8,
     micro_batch=2,
     num_microbatches=4,
     global_batch=64,
@@ -57,7 +59,7 @@ ASSUMED = (
 )
 
 
-def plan(rank: int = 1, **changes: object) -> d.Plan:
+def plan(rank: int = 1, **changes: object) -> p.Plan:
     values = {
         "rank": rank,
         "system": "h100-sxm:8",
@@ -70,15 +72,23 @@ def plan(rank: int = 1, **changes: object) -> d.Plan:
         **PERFORMANCE,
         **changes,
     }
-    return d.Plan.model_validate(values)
+    return p.Plan.model_validate(values)
 
 
-def plan_document(*plans: d.Plan, no_fit: tuple[d.NoFit, ...] = ()) -> d.PlanDocument:
-    return d.PlanDocument(
+def plan_document(*plans: p.Plan, no_fit: tuple[p.NoFit, ...] = ()) -> p.PlanDocument:
+    return p.PlanDocument(
         inputs={"model": "llama-2-7b", "tokens": 2e9},
         assumptions=ASSUMED,
         plans=plans,
-        search=d.SearchReport(candidates=1200, evaluated=1000, pruned=200, fit=40, elapsed_s=0.05),
+        search=p.SearchReport(
+            systems=1,
+            candidates=1200,
+            evaluated=1000,
+            pruned=200,
+            pruned_by={"dominance": 120, "memory": 50, "time": 30},
+            fit=40,
+            elapsed_s=0.05,
+        ),
         no_fit=no_fit,
     )
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from chipwise.app.documents import Document, NoFit, ParetoPoint, Price, Range
+from chipwise.app.documents import Document, Price, Range
+from chipwise.app.documents_plan import NoFit, ParetoPoint
 from chipwise.errors import UnknownNameError
 from chipwise.report import render
 from tests.unit.report import hand_made as made

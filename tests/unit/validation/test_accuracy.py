@@ -4,8 +4,9 @@ from math import exp, log
 
 import pytest
 
+from chipwise.intervals import BETWEEN_SITES, WITHIN_SITE
 from chipwise.validation.accuracy import figures, level, memory_verdicts, one_observed
-from chipwise.validation.observed import BETWEEN_SITES, ODD_RUN, WITHIN_SITE
+from chipwise.validation.observed import ODD_RUN
 from chipwise.validation.score import Scored
 
 
