@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import get_args
 
-from chipwise.catalogue.frameworks import normalise_framework, stacks
+from chipwise.catalogue.frameworks import normalise_framework
 from chipwise.catalogue.hardware import load_accelerator, load_node
 from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
@@ -47,11 +47,6 @@ _CHOICES = {
 }
 """Cells that hold one of a few words."""
 _LARGEST_CELL = 1e15
-_BLACKWELL_RELEASE, _NVFP4_RELEASE = "25.01", "25.08"
-"""Container releases of NVIDIA's stacks: the first for Blackwell, and the first that trains in 4
-bits [nvidia-nvfp4]. Older ones named for Blackwell cannot be what ran."""
-_RECORDING_RELEASE = "26.06"
-"""The first that records whole steps with fused expert kernels [megatron-bridge-pr3983]."""
 
 
 class SkippedRowError(Exception):
@@ -206,21 +201,8 @@ def _strategy(row: Cells, devices: int) -> Strategy:
             "dp_overlap": _flag(row, "dp_overlap"),
             "fp8_recipe": word_in(row, "fp8_recipe") or None,
             "layer_split": _flag(row, "layer_split"),
-            "recorded": _recorded(row),
         }
     )
-
-
-def _release(row: Cells) -> str:
-    """Year and month of a container release, as 25.09; empty where none is stated."""
-    found = re.fullmatch(r"(2\d\.(0[1-9]|1[0-2]))(\.\w+)*", word_in(row, "framework_version"))
-    return found[1] if found else ""
-
-
-def _recorded(row: Cells) -> bool | None:
-    """False for releases before whole steps were recorded; else what the stack does today."""
-    release = _release(row)
-    return False if release and release < _RECORDING_RELEASE else None
 
 
 def _optimizer(text: str) -> str | None:
@@ -260,18 +242,8 @@ def _method(text: str, base: str | None) -> str:
 
 
 def _precision(row: Cells) -> str | None:
-    """The number format stated; of a release before the narrowest one existed, the one before it.
-
-    Unstated formats are else filled in as for a user of today.
-    """
     text = word_in(row, "precision").split("/")[0]
-    if text in get_args(Dtype):
-        return text
-    if not _BLACKWELL_RELEASE <= _release(row) < _NVFP4_RELEASE:
-        return None
-    family = load_accelerator(row.get("accelerator", "").strip().lower()).family
-    narrowest = stacks()[framework_in(row)].precision.get(family)
-    return "fp8" if narrowest == "nvfp4" else None
+    return text if text in get_args(Dtype) else None
 
 
 def _global_batch(row: Cells, strategy: Strategy) -> int | None:
