@@ -91,28 +91,21 @@ def expert_job(precision: str, system: str = "gb200:64", **strategy: object) -> 
     )
 
 
-def test_experts_in_mxfp8_on_blackwell_count_as_recorded_and_it_is_said() -> None:
-    resolved = resolve(expert_job("mxfp8"))
-    assert all(one.recorded for one in resolved.alternatives)
-    assert any("recorded" in note for note in resolved.assumptions)
+@pytest.mark.parametrize("stated", [True, False, None])
+def test_steps_are_recorded_where_that_is_said(stated: bool | None) -> None:
+    resolved = resolve(expert_job("mxfp8", recorded=stated))
+    assert all(one.recorded is bool(stated) for one in resolved.alternatives)
 
 
 @pytest.mark.parametrize(
-    ("precision", "system", "strategy"),
-    [
-        ("bf16", "gb200:64", {}),
-        ("nvfp4", "gb200:64", {}),
-        ("fp8", "h100-sxm:64", {}),
-        ("mxfp8", "gb200:64", {"framework": "fsdp"}),
-        ("mxfp8", "gb200:64", {"recorded": False}),
-    ],
+    ("device", "precision"),
+    [("gb200", "fp8"), ("b200-sxm", "fp8"), ("gb300", "nvfp4"), ("h100-sxm", "fp8")],
 )
-def test_other_steps_are_launched_and_nothing_is_said(
-    precision: str, system: str, strategy: dict[str, object]
+def test_tuned_recipes_train_in_four_bits_where_these_are_three_times_as_fast(
+    device: str, precision: str
 ) -> None:
-    resolved = resolve(expert_job(precision, system, **strategy))
-    assert not any(one.recorded for one in resolved.alternatives)
-    assert not any("recorded" in note for note in resolved.assumptions)
+    accelerator = parse_system(device)[0].accelerator
+    assert default_precision(accelerator, "megatron-core") == precision
 
 
 def test_recorded_steps_are_refused_where_no_release_records_them() -> None:
