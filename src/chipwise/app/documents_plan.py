@@ -107,6 +107,18 @@ class Turn(Part):
     """Relative change of the recommended plan's objective."""
 
 
+class BatchAdvice(Part):
+    """Tokens per step against what published laws of pre-training advise."""
+
+    global_batch: int
+    step_tokens: float
+    advised_tokens: Range
+    """From the lower to the higher law; the likely one is the lower, which is taken."""
+    critical_tokens: float
+    extra_tokens_share: float
+    """Tokens needed beyond those of very small steps for the same loss, over these."""
+
+
 class Choice(Part):
     """How sure the choice between the plans is, given what is not known for certain."""
 
@@ -161,6 +173,8 @@ class PlanDocument(Document):
     """None where there is nothing to choose from."""
     scaling: tuple[ScalingPoint, ...] = ()
     """Only where asked for."""
+    batch: tuple[BatchAdvice, ...] = ()
+    """One for each global batch among the plans; empty for fine-tuning: no law is known."""
     no_fit: tuple[NoFit, ...] = ()
     observed: tuple[Observed, ...] = ()
     """What own runs changed, by accelerator."""

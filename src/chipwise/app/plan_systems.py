@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chipwise import rules
 from chipwise.app.jobs import job_on
+from chipwise.app.plan_batch import tokens_per_step
 from chipwise.app.requests import PlanTrainRequest, parse_request
 from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.sizes import choices_of
@@ -17,13 +18,6 @@ from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import TrainingJob
-
-TOKENS_PER_STEP = 2**20
-TOKENS_PER_DEVICE = 2**10
-"""Global batch where none is stated: a million tokens, and a thousand per device at least.
-
-Published runs use 1 to 4 million tokens up to 70B parameters, and 16 million on 16,384 devices.
-"""
 
 
 @dataclass(frozen=True)
@@ -122,21 +116,21 @@ def _with(job: TrainingJob, **updates: object) -> TrainingJob:
 
 
 def _batch(jobs: list[TrainingJob]) -> int:
-    """One global batch for all systems, divisible by all their device counts if possible.
+    """One global batch for all systems, near a power of two: most layouts share one evenly.
 
-    Else a power of two, which most layouts share. A stated micro-batch always divides it.
+    Divisible by all device counts if possible. A stated micro-batch always divides it.
     """
     stated = jobs[0].workload.global_batch
     if stated is not None:
         return stated
     most = max(job.cluster.num_devices for job in jobs)
-    tokens = max(TOKENS_PER_STEP, TOKENS_PER_DEVICE * most)
-    target = max(1, round(tokens / (jobs[0].workload.seq_len or 1)))
+    tokens = tokens_per_step(jobs[0], most)
+    target = 2 ** max(0, round(log2(tokens / (jobs[0].workload.seq_len or 1))))
     micro_batch = jobs[0].strategy.micro_batch or 1
     common = lcm(*{job.cluster.num_devices * micro_batch for job in jobs})
     if common <= 2 * target:
         return _up(target, common)
-    return _up(2 ** round(log2(target)), micro_batch)
+    return _up(target, micro_batch)
 
 
 def _up(least: int, step: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 from chipwise import rules
-from chipwise.app import costing
+from chipwise.app import costing, plan_batch
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
 from chipwise.app.describe import layout_of, performance_of
@@ -42,7 +42,7 @@ from chipwise.app.running import device_hours_of, duration_of, run_assumptions, 
 from chipwise.i18n import _
 from chipwise.search.counts import Counts
 from chipwise.search.rank import Candidate
-from chipwise.spec.job import TrainingWorkload
+from chipwise.spec.job import TrainingJob, TrainingWorkload
 from chipwise.units import show
 
 
@@ -65,6 +65,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
     chosen = chosen_of(options, request)
     points = [_evaluated(one, overrides, sites) for one in chosen.candidates]
     plans = tuple(_plan(rank, point, request, sites) for rank, point in enumerate(points, 1))
+    batches = plan_batch.advice_of(jobs[0], [plan.layout.global_batch for plan in plans])
     return PlanDocument(
         inputs=_inputs(request, jobs[0].workload),
         assumptions=(
@@ -77,6 +78,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
             *site_warnings(jobs, request.observed, overrides, sites),
             *rules.model_warnings(jobs[0].model, jobs[0].workload.seq_len),
             *_warnings(lines, chosen),
+            *plan_batch.batch_warnings(batches),
             *costing.cost_warnings(points),
         ),
         plans=plans,
@@ -90,6 +92,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         scaling=scaling_of(points[0], request.scaling, overrides)
         if points and request.scaling
         else (),
+        batch=batches,
         no_fit=tuple(no_fits(outcomes, request, overrides)),
         observed=tuple(map(observed_of, sites.values())),
     )
@@ -167,10 +170,11 @@ def _assumptions(
     found = []
     if request.global_batch is None and "global_batch" not in request.vary:
         tokens = (workload.global_batch or 1) * (workload.seq_len or 1)
-        text = _("global batch {batch} sequences ({tokens} tokens), the same on all systems")
-        found.append(
-            Assumption(text=text.format(batch=workload.global_batch, tokens=show(tokens, "1")))
+        text = _("global batch {batch} sequences ({tokens} tokens), the same on all systems{why}")
+        text = text.format(
+            batch=workload.global_batch, tokens=show(tokens, "1"), why=_why(lines[0].jobs[0])
         )
+        found.append(Assumption(text=text))
     if request.headroom is None:
         text = _("{share:.0f} % of the memory left free where possible (--headroom says otherwise)")
         found.append(Assumption(text=text.format(share=100 * (1 - TIGHT))))
@@ -181,6 +185,15 @@ def _assumptions(
     if len(chosen):
         found += _gaps(chosen.candidates[0], request)
     return tuple(found)
+
+
+def _why(job: TrainingJob) -> str:
+    law = plan_batch.law_of(job)
+    if law is None:
+        return ""
+    return _("; laws of pre-training advise {advised}, critical are {critical} tokens").format(
+        advised=show(law.advised, "1"), critical=show(law.critical, "1")
+    )
 
 
 def _gaps(best: Candidate, request: PlanTrainRequest) -> Sequence[Assumption]:

@@ -18,6 +18,7 @@ from chipwise.columns.job import (
     stack_columns,
     strategy_columns,
     training_columns,
+    workload_columns,
 )
 from chipwise.columns.keys import calibration_keys
 from chipwise.columns.model import Scalars, model_columns
@@ -36,4 +37,5 @@ __all__ = [
     "stack_columns",
     "strategy_columns",
     "training_columns",
+    "workload_columns",
 ]

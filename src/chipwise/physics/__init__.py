@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from chipwise.physics import (
     activations,
+    batch,
     collectives,
     cost,
     layer,
@@ -22,5 +23,5 @@ from chipwise.quantity import Model
 
 MODEL = Model.of(
     *(parameters, states, activations, memory, operations, products, layer, collectives),
-    *(training, run, cost),
+    *(training, run, batch, cost),
 )
