@@ -37,6 +37,7 @@ MEMORY_PARTS = (
 MEMORY = (
     *("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes"),
     *("load_peak_bytes", "save_peak_bytes", "host_needed_bytes"),
+    *("host_bytes", "host_load_bytes", "unpartitioned_load_bytes"),
 )
 TIME_PARTS = (
     "busy_time",

@@ -57,7 +57,7 @@ def fits(document: FitDocument | ServeFitDocument) -> float:
     return float(document.verdict in ("fits", "tight"))
 
 
-def says(document: ServeFitDocument, words: str) -> float:
+def says(document: FitDocument | ServeFitDocument, words: str) -> float:
     return float(any(words in text for text in document.warnings))
 
 
@@ -181,14 +181,21 @@ def mem_17() -> Answers:
 
 def mem_19() -> Answers:
     packed = serve("llama-2-70b", "rtx-3090:2", weights_dtype="nf4-dq")
-    job = train("llama-2-70b", "rtx-3090:2", shard="fsdp", method="qlora",
-                offload="params,optimizer", micro_batch=1, seq=512)  # fmt: skip
+    stated = {"shard": "fsdp", "method": "qlora", "offload": "params,optimizer",
+              "micro_batch": 1, "seq": 512}  # fmt: skip
+    job = train("llama-2-70b", "rtx-3090:2", **stated)
     host = job.host_bytes or 0.0
+    small, large = (
+        train("llama-2-70b", "rtx-3090:2", **stated, host_memory=size) for size in ("125GB", "250GB")
+    )
     return {
         "nf4_weights_gb": packed.weights_bytes / GB,
         "device_gb": job.memory.reserved_bytes / GB,
         "host_exceeds_125_gb": float(host > 125 * GB),
         "host_exceeds_250_gb": float(host > 250 * GB),
+        "fits_with_125_gb": fits(small),
+        "fits_with_250_gb": fits(large),
+        "names_the_exit_code": says(small, "exit code -9"),
     }
 
 
@@ -232,7 +239,7 @@ def mem_28() -> Answers:
     named = {part.name for part in job.memory.parts}
     return {
         "largest_table_gb_in_fp32": float(table) / GB,
-        "device_gib_after_init": (job.memory.load_peak_bytes or 0.0) / GIB,
+        "device_gib_after_init": (job.memory.load_unpartitioned_bytes or 0.0) / GIB,
         "says_more_than_states": float(
             {"communication buffers", "kept activations", "gathered weights"} <= named
             and job.memory.reserved_bytes > job.memory.total_bytes

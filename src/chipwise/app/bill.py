@@ -67,6 +67,7 @@ def memory_of(point: Evaluated, *, formulas: bool = True) -> Memory:
         capacity_bytes=point.job.cluster.accelerator.memory_bytes,
         usable_bytes=usable,
         load_peak_bytes=values["load_peak_bytes"],
+        load_unpartitioned_bytes=_unpartitioned(point),
         save_peak_bytes=values["save_peak_bytes"],
         range=memory_range(point, reserved),
     )
@@ -84,6 +85,13 @@ def load_warnings(point: Evaluated) -> list[str]:
             "device ({loading}): load it sharded or through host memory"
         )
         found.append(text.format(training=show(training, "B"), loading=show(loading, "B")))
+    unpartitioned = _unpartitioned(point) or 0.0
+    if max(training, loading) < usable < unpartitioned:
+        text = _(
+            "a model that is built whole on each device before it is partitioned takes {size} "
+            "there: build it sharded (zero.Init, or a meta device)"
+        )
+        found.append(text.format(size=show(unpartitioned, "B")))
     if training < usable < saving:
         text = _(
             "gathering the full state on one device to save it would take {saving}: save sharded, "
@@ -91,6 +99,13 @@ def load_warnings(point: Evaluated) -> list[str]:
         )
         found.append(text.format(saving=show(saving, "B")))
     return found
+
+
+def _unpartitioned(point: Evaluated) -> float | None:
+    """What building the model whole takes, where its weights are sharded only afterwards."""
+    if point.memory["shard_weights"] < 1 or point.memory["loads_on_host"] > 0:
+        return None
+    return max(point.memory["unpartitioned_load_bytes"], point.memory["load_peak_bytes"])
 
 
 def _within(lines: dict[str, float], total: float) -> dict[str, float]:

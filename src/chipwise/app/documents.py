@@ -128,6 +128,8 @@ class Memory(Part):
     usable_bytes: float
     """What a program can have of the capacity."""
     load_peak_bytes: float | None = None
+    load_unpartitioned_bytes: float | None = None
+    """Loading where the model is built whole before its weights are sharded; else null."""
     save_peak_bytes: float | None = None
     range: Range | None = None
     """Of ``reserved_bytes``."""
@@ -170,6 +172,9 @@ class FitDocument(Document):
     verdict: Verdict
     memory: Memory
     host_bytes: float | None = None
+    """Host memory of one node: offloaded states, or the checkpoint while it is read."""
+    host_capacity_bytes: float | None = None
+    """Host memory a node has; null where it is not known."""
     headroom_bytes: float
     """Usable (less the headroom asked for) minus needed; negative when it does not fit."""
     largest: Largest

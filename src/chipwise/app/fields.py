@@ -149,6 +149,7 @@ Share = Annotated[float, BeforeValidator(_share), Field(ge=0, lt=1, allow_inf_na
 Positive = Annotated[float, BeforeValidator(_share), Field(gt=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(_number_in("B/s")), Field(ge=1, allow_inf_nan=False)]
 Power = Annotated[float, BeforeValidator(_number_in("W")), Field(ge=1, allow_inf_nan=False)]
+Bytes = Annotated[float, BeforeValidator(_number_in("B")), Field(ge=1, allow_inf_nan=False)]
 Money = Annotated[float, BeforeValidator(_number_in("USD")), Field(gt=0, allow_inf_nan=False)]
 Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Systems = Annotated[str, BeforeValidator(_systems)]

@@ -14,7 +14,7 @@ from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
 from chipwise.app.evaluation import verdict
-from chipwise.app.host import host_bytes, host_warnings
+from chipwise.app.host import host_bytes, host_fits, host_warnings
 from chipwise.app.jobs import Complete, stated_job, training_warnings
 from chipwise.app.observed_job import evaluate_observed
 from chipwise.app.overrides import read_overrides
@@ -41,11 +41,10 @@ def fit(request: FitRequest) -> FitDocument:
     overrides = read_overrides(request.set)
     one, point, seen = evaluate_observed(_one_sequence(stated), request.observed, overrides)
     limit = 1 - (request.headroom or 0.0)
-    over = point.share > limit
+    over = point.share > limit or not host_fits(point)
     predicted = limit / seen.memory_factor
     remedies, one_change = remedies_for(one, predicted, overrides) if over else ((), None)
     layout = layout_of(point)
-    host = host_bytes(point)
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=(
@@ -56,15 +55,16 @@ def fit(request: FitRequest) -> FitDocument:
             *seen.warnings,
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),
-            *host_warnings(one.job, host),
+            *host_warnings(point),
         ),
         subject=subject_of(one.job),
         layout=layout,
-        verdict=verdict(point.share, request.headroom),
+        verdict=verdict(point.share, request.headroom) if host_fits(point) else "does not fit",
         memory=memory_of(point),
-        host_bytes=host,
+        host_bytes=host_bytes(point),
+        host_capacity_bytes=one.job.node_memory_bytes or None,
         headroom_bytes=limit * point.memory["usable_bytes"] - point.memory["needed_bytes"],
-        largest=largest(one, predicted, overrides),
+        largest=largest(one, predicted, overrides) if host_fits(point) else Largest(),
         remedies=remedies,
         one_change=one_change,
         observed=seen.document,

@@ -80,6 +80,7 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         run=getattr(request, "run", None) or Run(),
         terms=getattr(request, "terms", None) or Terms(),
         power_cap_watts=getattr(request, "power_cap", None),
+        host_memory_bytes=request.host_memory,
     )
     rules.check_workload(job.workload, job.model)
     return job

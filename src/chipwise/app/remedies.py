@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from math import inf
+from math import ceil, inf
 
 from chipwise.app.documents import Remedy
 from chipwise.app.evaluation import compare
@@ -56,7 +56,7 @@ def remedies_for(
     """
     measures = list(_measures(one))
     singles = _computed(one, [(measure,) for measure in measures], limit, overrides)
-    devices = _more_devices(one, limit, overrides)
+    devices = _more_host_memory(one, limit, overrides) or _more_devices(one, limit, overrides)
     best = next((remedy for remedy in singles if remedy.fits_after), None)
     if best:
         return (*singles, *devices), best
@@ -164,7 +164,7 @@ def _computed(
             if changed[place - 1][1].offload_params
             else float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
             fits_after=bool(rough.share[place] <= limit)
-            and host_holds(one.job.cluster, float(rough.host_needed[place])),
+            and host_holds(one.job, float(rough.host_needed[place])),
         )
         for place, group in enumerate(groups, 1)
     ]
@@ -199,6 +199,26 @@ def _compatible(group: tuple[Measure, ...]) -> bool:
     return not ("--method" in names and "--optimizer" in names)
 
 
+def _more_host_memory(
+    one: Complete, limit: float, overrides: Mapping[str, float]
+) -> list[Remedy]:
+    """The host memory that is enough, where only that lacks."""
+    rough = compare([(one.job, one.strategy)], overrides)
+    needed = float(rough.host_needed[0])
+    if rough.share[0] > limit or host_holds(one.job, needed):
+        return []
+    size = f"{ceil(needed / 2**30)}GiB"
+    return [
+        Remedy(
+            change=_("{size} of host memory per node").format(size=size),
+            flags=f"--host-memory {size}",
+            saves_bytes=0.0,
+            slowdown=1.0,
+            fits_after=True,
+        )
+    ]
+
+
 def _more_devices(one: Complete, limit: float, overrides: Mapping[str, float]) -> list[Remedy]:
     """The smallest count of the same devices, and the smallest other device, that hold the job."""
     found = []
@@ -213,12 +233,13 @@ def _on_other(
     one: Complete, other: Complete, limit: float, overrides: Mapping[str, float]
 ) -> Remedy:
     rough = compare([(one.job, one.strategy), (other.job, other.strategy)], overrides)
+    held = host_holds(other.job, float(rough.host_needed[1]))
     return Remedy(
         change=_("on {system}").format(system=other.job.cluster.name),
         flags=f"--on {other.job.cluster.name}{_freed(one, other)}",
         saves_bytes=float(rough.needed[0] - rough.needed[1]),
         slowdown=float(rough.tokens_per_s[0] / rough.tokens_per_s[1]),
-        fits_after=bool(rough.share[1] <= limit),
+        fits_after=bool(rough.share[1] <= limit) and held,
     )
 
 
@@ -243,7 +264,8 @@ def _moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> C
 
 
 def _fits(one: Complete, limit: float, overrides: Mapping[str, float]) -> bool:
-    return bool(compare([(one.job, one.strategy)], overrides).share[0] <= limit)
+    rough = compare([(one.job, one.strategy)], overrides)
+    return bool(rough.share[0] <= limit) and host_holds(one.job, float(rough.host_needed[0]))
 
 
 def smallest_count(one: Complete, limit: float, overrides: Mapping[str, float]) -> Complete | None:

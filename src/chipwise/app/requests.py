@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from chipwise.app.fields import (
+    Bytes,
     Duration,
     Fold,
     Money,
@@ -105,6 +106,8 @@ class JobRequest(Request):
     graphs: bool | None = None
     headroom: Share | None = None
     """Share of device memory that must stay free."""
+    host_memory: Bytes | None = None
+    """Host memory of one node, where it is not the usual one. [B]"""
 
     set: Annotated[Mapping[str, str], BeforeValidator(overrides)] = Field(default_factory=dict)
     """Measured values that replace computed quantities, with their units, as text."""

@@ -37,6 +37,7 @@ class Stack(Frozen):
     records_experts: bool
     host_driven_pipeline: bool
     loads_whole: bool
+    loads_on_host: bool
     norm_input_bytes: Size
     gated_saved: Size
     dropout: bool

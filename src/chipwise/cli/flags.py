@@ -154,6 +154,7 @@ def memory_flags() -> tuple[Flag, ...]:
         Flag("compile", _("compiled model (torch.compile, XLA)"), kind="pair", section=section),
         Flag("graphs", _("steps recorded whole and replayed, experts in fused kernels"),
              kind="pair", section=section),
+        Flag("host-memory", _("host memory of one node, such as 128GB"), "SIZE", section=section),
         Flag("headroom", _("share of device memory to leave free, such as 10%"), "X",
              section=section),
     )  # fmt: skip

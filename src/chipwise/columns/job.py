@@ -194,6 +194,7 @@ def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stac
         "gradients_freed_early": float(bool(strategy.optimizer_in_backward)),
         "bucket_params": _DEEPSPEED_BUCKETS if stage >= 2 and deepspeed else _BUCKETS,
         "loads_whole": float(stack.loads_whole and adapters and not strategy.offload_params),
+        "loads_on_host": float(stack.loads_on_host),
         "loss_chunks": 8.0 if strategy.chunked_loss == "yes" else 1.0,
         "tp_blocks_per_layer": 2.0,
     } | _state_columns(strategy, workload, stack, stage)

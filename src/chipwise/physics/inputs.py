@@ -83,6 +83,7 @@ _JOB = {
     "shard_weights": ("1", "1 when weights are sharded"),
     "sequence_parallel": ("1", "1 when norms and dropout are split over tp"),
     "balances_head": ("1", "1 when stages are balanced with the head as work"),
+    "loads_on_host": ("1", "1 when one process of a node reads a sharded model's checkpoint whole"),
     "fused_accumulation": ("1", "1 when weight-gradient products add to the kept gradient"),
     "reduces_whole": ("1", "1 when a pipeline all-reduces gradients although states are sharded"),
     "hand_over_split": ("1", "1 when pipeline messages are scattered over tp"),

@@ -229,7 +229,21 @@ def host_bytes(
     return states + optimizer + offloaded_activation_bytes
 
 
+@quantity(unit="B", source="accelerate-fsdp", assumes="a checkpoint of 16-bit weights")
+def host_load_bytes(
+    loads_on_host: Array, shard_weights: Array, params_total: Array, compute_bytes: Array
+) -> Array:
+    """The whole checkpoint in host memory, while weights that will be sharded are read. [B]
+
+    Notes:
+        One process of the node reads it and hands out shards; quantised bases are packed after.
+    """
+    return loads_on_host * shard_weights * params_total * compute_bytes
+
+
 @quantity(unit="B", source="arithmetic")
-def host_needed_bytes(host_bytes: Array, devices_per_node: Array) -> Array:
-    """What the devices of one node keep in host memory together. [B]"""
-    return host_bytes * devices_per_node
+def host_needed_bytes(
+    host_bytes: Array, devices_per_node: Array, host_load_bytes: Array
+) -> Array:
+    """Host memory of one node: what its devices keep there, or the checkpoint being read. [B]"""
+    return np.maximum(host_bytes * devices_per_node, host_load_bytes)

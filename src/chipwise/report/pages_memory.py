@@ -63,6 +63,11 @@ def _verdict_line(document: Json) -> str:
         return _("{verdict}: {bytes} too much per device").format(
             verdict=said, bytes=show(-free, "B")
         )
+    host, held = document.get("host_capacity_bytes"), document.get("host_bytes") or 0.0
+    if host and held > host:
+        return _("{verdict}: {bytes} too much for the host memory of a node").format(
+            verdict=said, bytes=show(held - host, "B")
+        )
     return _("{verdict}: {bytes} left per device").format(verdict=said, bytes=show(free, "B"))
 
 
@@ -132,11 +137,19 @@ def memory_line(document: Json) -> str:
                 basis=words.basis(memory["range"]["basis"]),
             )
         )
-    for label, key in ((_("loading"), "load_peak_bytes"), (_("saving"), "save_peak_bytes")):
+    moments = (
+        (_("loading"), "load_peak_bytes"),
+        (_("loading unsharded"), "load_unpartitioned_bytes"),
+        (_("saving"), "save_peak_bytes"),
+    )
+    for label, key in moments:
         if memory[key] is not None:
             parts.append(f"{label} {show(memory[key], 'B')}")
     if document.get("host_bytes") is not None:
-        parts.append(_("host {bytes}").format(bytes=show(document["host_bytes"], "B")))
+        host = show(document["host_bytes"], "B")
+        has = document.get("host_capacity_bytes")
+        of = _(" of {bytes}").format(bytes=show(has, "B")) if has else ""
+        parts.append(_("host {bytes} per node").format(bytes=host) + of)
     return words.joined(parts)
 
 

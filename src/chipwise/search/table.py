@@ -141,5 +141,5 @@ def _derived(space: Space) -> dict[str, Vector]:
 
 
 def _host_memory(space: Space) -> NDArray[np.float64]:
-    sizes = [job.cluster.node.host_memory_bytes or np.inf for job in space.jobs]
+    sizes = [job.node_memory_bytes or np.inf for job in space.jobs]
     return np.array(sizes)[space.cluster]

@@ -139,3 +139,10 @@ class TrainingJob(Frozen):
     run: Run = Run()
     terms: Terms = Terms()
     power_cap_watts: Annotated[float, Field(gt=0)] | None = None
+    host_memory_bytes: Annotated[float, Field(gt=0)] | None = None
+    """Host memory of a node, where it is stated."""
+
+    @property
+    def node_memory_bytes(self) -> float:
+        """Host memory of a node: stated or usual; 0 where it is not known."""
+        return self.host_memory_bytes or self.cluster.node.host_memory_bytes
