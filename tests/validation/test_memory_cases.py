@@ -186,7 +186,8 @@ def mem_19() -> Answers:
     job = train("llama-2-70b", "rtx-3090:2", **stated)
     host = job.host_bytes or 0.0
     small, large = (
-        train("llama-2-70b", "rtx-3090:2", **stated, host_memory=size) for size in ("125GB", "250GB")
+        train("llama-2-70b", "rtx-3090:2", **stated, host_memory=size)
+        for size in ("125GB", "250GB")
     )
     return {
         "nf4_weights_gb": packed.weights_bytes / GB,

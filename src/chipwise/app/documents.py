@@ -151,6 +151,18 @@ class Largest(Part):
 
     micro_batch: int | None = None
     seq_len: int | None = None
+    rank: int | None = None
+    """Of low-rank adapters; None for other methods."""
+
+
+class Smallest(Part):
+    """The least that holds the job with its gaps filled anew; None where nothing known does."""
+
+    card: str | None = None
+    """Device with the least memory, in the same count."""
+    card_memory_bytes: float | None = None
+    devices: int | None = None
+    """Fewest devices of the same kind."""
 
 
 class Subject(Part):
@@ -178,6 +190,7 @@ class FitDocument(Document):
     headroom_bytes: float
     """Usable (less the headroom asked for) minus needed; negative when it does not fit."""
     largest: Largest
+    smallest: Smallest = Smallest()
     remedies: tuple[Remedy, ...] = ()
     one_change: Remedy | None = None
     """The cheapest remedy that makes it fit; null when it fits or none does."""

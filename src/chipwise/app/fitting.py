@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import lcm
 
 import numpy as np
@@ -13,13 +13,14 @@ from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
-from chipwise.app.evaluation import verdict
+from chipwise.app.evaluation import compare, verdict
 from chipwise.app.host import host_bytes, host_fits, host_warnings
 from chipwise.app.jobs import Complete, stated_job, training_warnings
 from chipwise.app.observed_job import evaluate_observed
 from chipwise.app.overrides import read_overrides
 from chipwise.app.remedies import remedies_for
 from chipwise.app.requests import FitRequest
+from chipwise.app.smallest import fewest_devices, smallest_of
 from chipwise.calibration import shipped
 from chipwise.columns import training_columns
 from chipwise.estimate import evaluate_memory
@@ -29,6 +30,7 @@ from chipwise.spec.job import TrainingJob
 _MOST_SEQUENCES = 4096
 _LONGEST_SEQUENCE = 2**22
 _SEQUENCE_STEP = 64
+_RANKS_AT_ONCE = 64
 
 
 def fit(request: FitRequest) -> FitDocument:
@@ -43,7 +45,8 @@ def fit(request: FitRequest) -> FitDocument:
     limit = 1 - (request.headroom or 0.0)
     over = point.share > limit or not host_fits(point)
     predicted = limit / seen.memory_factor
-    remedies, one_change = remedies_for(one, predicted, overrides) if over else ((), None)
+    fewest = fewest_devices(one, predicted, overrides)
+    remedies, one_change = remedies_for(one, predicted, overrides, fewest) if over else ((), None)
     layout = layout_of(point)
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
@@ -65,6 +68,7 @@ def fit(request: FitRequest) -> FitDocument:
         host_capacity_bytes=one.job.node_memory_bytes or None,
         headroom_bytes=limit * point.memory["usable_bytes"] - point.memory["needed_bytes"],
         largest=largest(one, predicted, overrides) if host_fits(point) else Largest(),
+        smallest=smallest_of(one, fewest, predicted, overrides),
         remedies=remedies,
         one_change=one_change,
         observed=seen.document,
@@ -92,7 +96,30 @@ def largest(one: Complete, limit: float, overrides: Mapping[str, float]) -> Larg
     return Largest(
         micro_batch=_last_fitting(columns | grown, micro_batches, limit),
         seq_len=_last_fitting(columns | {"seq_len": lengths}, lengths, limit),
+        rank=_largest_rank(one, limit, overrides),
     )
+
+
+def _largest_rank(one: Complete, limit: float, overrides: Mapping[str, float]) -> int | None:
+    """The largest rank of low-rank adapters: coarse steps, then every rank between two of them."""
+    workload = one.job.workload
+    if workload.lora_rank is None or workload.trainable_params is not None:
+        return None
+    widest = one.job.model.hidden
+    step = max(1, widest // _RANKS_AT_ONCE)
+    low = _last_rank(one, range(step, widest + 1, step), limit, overrides) or 0
+    between = range(low + 1, min(low + step, widest) + 1)
+    return _last_rank(one, between, limit, overrides) or low or None
+
+
+def _last_rank(
+    one: Complete, ranks: Sequence[int], limit: float, overrides: Mapping[str, float]
+) -> int | None:
+    workloads = [one.job.workload.model_copy(update={"lora_rank": rank}) for rank in ranks]
+    jobs = [(one.job.model_copy(update={"workload": each}), one.strategy) for each in workloads]
+    share = compare(jobs, overrides).share if jobs else np.array([])
+    fitting = np.flatnonzero(share <= limit)
+    return ranks[int(fitting[-1])] if fitting.size else None
 
 
 def _micro_batches(one: Complete, dp: int) -> NDArray[np.float64]:

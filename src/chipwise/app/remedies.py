@@ -27,7 +27,7 @@ Pair = tuple[TrainingJob, Strategy]
 _LONGEST_COMBINATION = 4
 _MOST_DEVICES = 1024
 _SHORTEST_SEQUENCE = 512
-_TRAINS = ("cuda", "rocm", "xla", "synapse", "cann", "neuron")
+TRAINS = ("cuda", "rocm", "xla", "synapse", "cann", "neuron")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Measure:
 
 
 def remedies_for(
-    one: Complete, limit: float, overrides: Mapping[str, float]
+    one: Complete, limit: float, overrides: Mapping[str, float], more: Complete | None
 ) -> tuple[tuple[Remedy, ...], Remedy | None]:
     """All single changes, then a combination where no single one is enough.
 
@@ -50,13 +50,14 @@ def remedies_for(
         one: the job that does not fit.
         limit: share of the usable memory that may be used.
         overrides: values that replace computed ones.
+        more: the job on the fewest of the same devices that hold it, if any do.
 
     Returns:
         The remedies in order, and the cheapest that makes the job fit, if any does.
     """
     measures = list(_measures(one))
     singles = _computed(one, [(measure,) for measure in measures], limit, overrides)
-    devices = _more_host_memory(one, limit, overrides) or _more_devices(one, limit, overrides)
+    devices = _more_host_memory(one, limit, overrides) or _more_devices(one, more, limit, overrides)
     best = next((remedy for remedy in singles if remedy.fits_after), None)
     if best:
         return (*singles, *devices), best
@@ -199,9 +200,7 @@ def _compatible(group: tuple[Measure, ...]) -> bool:
     return not ("--method" in names and "--optimizer" in names)
 
 
-def _more_host_memory(
-    one: Complete, limit: float, overrides: Mapping[str, float]
-) -> list[Remedy]:
+def _more_host_memory(one: Complete, limit: float, overrides: Mapping[str, float]) -> list[Remedy]:
     """The host memory that is enough, where only that lacks."""
     rough = compare([(one.job, one.strategy)], overrides)
     needed = float(rough.host_needed[0])
@@ -219,10 +218,12 @@ def _more_host_memory(
     ]
 
 
-def _more_devices(one: Complete, limit: float, overrides: Mapping[str, float]) -> list[Remedy]:
+def _more_devices(
+    one: Complete, more: Complete | None, limit: float, overrides: Mapping[str, float]
+) -> list[Remedy]:
     """The smallest count of the same devices, and the smallest other device, that hold the job."""
     found = []
-    if more := smallest_count(one, limit, overrides):
+    if more:
         found.append(_on_other(one, more, limit, overrides))
     if other := smallest_device(one, limit, overrides):
         found.append(_on_other(one, other, limit, overrides))
@@ -250,7 +251,7 @@ def _freed(one: Complete, other: Complete) -> str:
     return f" --shard {other.strategy.shard}"
 
 
-def _moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> Complete | None:
+def moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> Complete | None:
     """The job as stated on another cluster; degrees that no longer fill it are left open."""
     free = {"dp": None, "shard_group": None}
     if one.stated.strategy.shard == "none":
@@ -263,7 +264,8 @@ def _moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> C
         return None
 
 
-def _fits(one: Complete, limit: float, overrides: Mapping[str, float]) -> bool:
+def fits(one: Complete, limit: float, overrides: Mapping[str, float]) -> bool:
+    """Whether devices and hosts hold the job."""
     rough = compare([(one.job, one.strategy)], overrides)
     return bool(rough.share[0] <= limit) and host_holds(one.job, float(rough.host_needed[0]))
 
@@ -272,11 +274,11 @@ def smallest_count(one: Complete, limit: float, overrides: Mapping[str, float]) 
     """The job on the smallest larger count of the same devices that holds it."""
 
     def is_enough(cluster: Cluster) -> bool:
-        moved = _moved(one, cluster, overrides)
-        return moved is not None and _fits(moved, limit, overrides)
+        other = moved(one, cluster, overrides)
+        return other is not None and fits(other, limit, overrides)
 
     found = smallest_cluster(one.job.cluster, _MOST_DEVICES, is_enough)
-    return _moved(one, found, overrides) if found else None
+    return moved(one, found, overrides) if found else None
 
 
 def _peak(device: Accelerator) -> float:
@@ -294,7 +296,7 @@ def smallest_device(one: Complete, limit: float, overrides: Mapping[str, float])
         for device in devices
         if device.memory_bytes > max(own.memory_bytes, least)
         and not device.announced
-        and set(device.software) & set(_TRAINS)
+        and set(device.software) & set(TRAINS)
         and _peak(device) >= _peak(own) / 2
     )
     for _foreign, _size, name in larger:
@@ -302,7 +304,7 @@ def smallest_device(one: Complete, limit: float, overrides: Mapping[str, float])
             cluster = make_cluster(name, (one.job.cluster.num_devices,))
         except UsageError:
             continue
-        moved = _moved(one, cluster, overrides)
-        if moved and _fits(moved, limit, overrides):
-            return moved
+        other = moved(one, cluster, overrides)
+        if other and fits(other, limit, overrides):
+            return other
     return None

@@ -26,6 +26,7 @@ LARGEST_FILE = 2**20
 Table = Mapping[str, Any]
 
 _chosen: Path | None = None
+_last: tuple[Path, ...] = ()
 _caches: list[Callable[[], None]] = []
 
 
@@ -38,7 +39,7 @@ def use_catalogue(path: Path | None) -> None:
     Raises:
         UsageError: ``path`` is no folder.
     """
-    global _chosen
+    global _chosen, _last
     path = expanded(path) if path is not None else None
     if path is not None and not path.is_dir():
         raise UsageError(
@@ -47,7 +48,13 @@ def use_catalogue(path: Path | None) -> None:
             path=str(path),
         )
     _chosen = path
-    forget()
+    try:
+        now = folders()
+    except UsageError:  # said where a file is looked for
+        now = ()
+    if now != _last or len(now) > 1:  # bundled files do not change, a person's own may
+        forget()
+    _last = now
 
 
 def expanded(path: Path) -> Path:

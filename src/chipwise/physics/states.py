@@ -242,8 +242,6 @@ def host_load_bytes(
 
 
 @quantity(unit="B", source="arithmetic")
-def host_needed_bytes(
-    host_bytes: Array, devices_per_node: Array, host_load_bytes: Array
-) -> Array:
+def host_needed_bytes(host_bytes: Array, devices_per_node: Array, host_load_bytes: Array) -> Array:
     """Host memory of one node: what its devices keep there, or the checkpoint being read. [B]"""
     return np.maximum(host_bytes * devices_per_node, host_load_bytes)

@@ -16,6 +16,7 @@ def fit_page(document: Json) -> Page:
         verdict=_verdict_line(document),
         subject=training_subject(document),
         most=_largest(document["largest"]),
+        least=_smallest(document),
         held=memory_line(document),
         following=_after_fit(document),
     )
@@ -27,6 +28,7 @@ def bill_page(
     verdict: str,
     subject: Note,
     most: Block | None,
+    least: Block | None = None,
     held: str,
     following: NextCommand,
 ) -> Page:
@@ -37,6 +39,7 @@ def bill_page(
         verdict: the verdict in a line.
         subject: what on what.
         most: the most that fits.
+        least: the smallest device and count that hold it.
         held: what the device holds and has.
         following: the next command.
     """
@@ -46,6 +49,7 @@ def bill_page(
         subject,
         _one_change(document),
         most,
+        least,
         bill,
         Note(held),
         _remedies_table(document["remedies"]),
@@ -161,6 +165,7 @@ def _largest(largest: Json) -> Note | None:
         _("sequence {count}").format(count=largest["seq_len"])
         if largest["seq_len"] is not None
         else "",
+        _("rank {count}").format(count=largest["rank"]) if largest.get("rank") is not None else "",
     ]
     text = _(", or ").join(fact for fact in facts if fact)
     return (
@@ -168,6 +173,23 @@ def _largest(largest: Json) -> Note | None:
         if text
         else None
     )
+
+
+def _smallest(document: Json) -> Note | None:
+    """The smallest device in this count, and the fewest of these devices."""
+    smallest, subject = document["smallest"], document["subject"]
+    facts = []
+    if smallest["card"]:
+        memory = show(smallest["card_memory_bytes"], "B")
+        facts.append(
+            _("{card} ({memory}) as a device").format(card=smallest["card"], memory=memory)
+        )
+    if smallest["devices"]:
+        device = subject["system"].partition(":")[0]
+        facts.append(_("{count} of {device}").format(count=smallest["devices"], device=device))
+    if not facts:
+        return None
+    return Note(_("Smallest that holds it: {facts}").format(facts=_(", or ").join(facts)))
 
 
 def _one_change(document: Json) -> Note | None:

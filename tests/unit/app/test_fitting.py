@@ -179,3 +179,56 @@ def test_offloaded_states_are_counted_on_the_host() -> None:
 def test_more_than_the_host_has_is_warned_about() -> None:
     document = asked(model="llama-2-70b", on="rtx-4090:8", offload="optimizer,params")
     assert any("host memory" in text for text in document.warnings)
+
+
+def test_the_largest_rank_fits_and_one_more_does_not() -> None:
+    base = {"method": "qlora", "seq": 2048, "on": "rtx-3060"}
+    largest = asked(**base).largest.rank
+    assert largest is not None
+    assert asked(**base, rank=largest).verdict != "does not fit"
+    assert asked(**base, rank=largest + 1).verdict == "does not fit"
+    assert asked(on="h100-sxm:8").largest.rank is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"method": "qlora", "seq": 2048},
+        {"on": "rtx-4090:4", "shard": "zero2"},
+        {"on": "h100-sxm:8"},
+    ],
+)
+def test_the_smallest_device_and_count_hold_the_job(fields: dict[str, Any]) -> None:
+    on = fields.get("on", "rtx-4090")
+    device, _colon, count = on.partition(":")
+    smallest = asked(**fields).smallest
+    assert smallest.card is not None and smallest.devices is not None
+    open_again = {name: value for name, value in fields.items() if name not in ("on", "shard")}
+    system = f"{smallest.card}:{count}" if count else smallest.card
+    assert asked(**open_again, on=system).verdict != "does not fit"
+    fewest = asked(**open_again, on=f"{device}:{smallest.devices}")
+    assert fewest.verdict != "does not fit"
+    if smallest.devices > 1:
+        fewer = asked(**{**fields, "on": f"{device}:{smallest.devices // 2}"})
+        assert fewer.verdict == "does not fit"
+
+
+def test_a_host_that_is_too_small_is_named_and_more_of_it_is_the_one_change() -> None:
+    # 16-bit weights of 69 billion parameters are 138 GB while one process reads them
+    base = {"model": "llama-2-70b", "on": "rtx-3090:2", "method": "qlora", "seq": 512}
+    base |= {"shard": "fsdp", "offload": "optimizer,params"}
+    document = asked(**base, host_memory="125GB")
+    assert document.exit_code == 3 and document.headroom_bytes > 0
+    assert document.largest.micro_batch is None
+    assert document.one_change is not None
+    assert document.one_change.flags == "--host-memory 129GiB"
+    assert asked(**base, host_memory="129GiB").exit_code == 0
+
+
+def test_a_model_built_whole_before_it_is_sharded_is_told_of() -> None:
+    # 2 bytes for each of 6.74 billion parameters, and two buckets of 5e8
+    document = asked(on="a100-sxm-80:4", shard="zero3")
+    assert document.memory.load_unpartitioned_bytes == pytest.approx(15.5e9, rel=0.01)
+    assert asked(on="a100-sxm-80:4", shard="zero1").memory.load_unpartitioned_bytes is None
+    tight = asked(model="llama-2-70b", on="h100-sxm:32", shard="zero3")
+    assert any("zero.Init" in text for text in tight.warnings)
