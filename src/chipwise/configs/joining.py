@@ -62,7 +62,7 @@ def _tool_of(readings: Sequence[Reading]) -> str | None:
     """The most telling tool: a launcher's or an engine's file says less than a trainer's."""
     order = [reading.tool for reading in readings]
     trainers = [name for name in order if tools()[name].trains]
-    return (trainers or order or [None])[0]
+    return next(iter((*trainers, *order)), None)
 
 
 def _defaults(tool: Tool | None, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def _leaves(
         else:
             for place, item in enumerate(node.value):
                 yield from _leaves(name, item, f"{prefix}.{place}", budget)
-    else:
+    elif isinstance(node, yaml.ScalarNode):
         value = _scalar(name, node)
         yield prefix, Entry(value, line, node.start_mark.index, node.end_mark.index)
 
@@ -163,7 +163,7 @@ def _leaves(
 _TAGS = ("null", "bool", "int", "float", "str", "timestamp")
 
 
-def _scalar(name: str, node: yaml.Node) -> Any:
+def _scalar(name: str, node: yaml.ScalarNode) -> Any:
     tag = node.tag.removeprefix("tag:yaml.org,2002:")
     line = node.start_mark.line + 1
     if tag not in _TAGS:

@@ -37,7 +37,7 @@ OPTIMIZERS: Mapping[str, str] = {
 _ATTENTION = {
     **dict.fromkeys(
         ("flash_attention_2", "flash_attention_3", "flash_attn", "flash_attn_2", "fa2", "fa3",
-         "flash_attention", "flash", "kernels_community/flash_attn", "kernels_community/flash_attn3"),
+         "flash_attention", "flash", "kernels_community/flash_attn"),
         "flash",
     ),
     **dict.fromkeys(("sdpa", "flex_attention", "flex"), "sdpa"),
