@@ -146,6 +146,15 @@ class Remedy(Part):
     fits_after: bool
 
 
+class Patch(Part):
+    """The person's own configuration files with the one change in them."""
+
+    diff: str
+    """Unified diff; empty where no file can say the change."""
+    left_out: str = ""
+    """Flags for what no file can say."""
+
+
 class Largest(Part):
     """The most that fits with all else unchanged; None where nothing fits."""
 
@@ -194,6 +203,8 @@ class FitDocument(Document):
     remedies: tuple[Remedy, ...] = ()
     one_change: Remedy | None = None
     """The cheapest remedy that makes it fit; null when it fits or none does."""
+    patch: Patch | None = None
+    """Of the configuration files that were given, where there is a change to make."""
     observed: Observed | None = None
 
     @property

@@ -152,5 +152,6 @@ Power = Annotated[float, BeforeValidator(_number_in("W")), Field(ge=1, allow_inf
 Bytes = Annotated[float, BeforeValidator(_number_in("B")), Field(ge=1, allow_inf_nan=False)]
 Money = Annotated[float, BeforeValidator(_number_in("USD")), Field(gt=0, allow_inf_nan=False)]
 Observed = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Sources = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Systems = Annotated[str, BeforeValidator(_systems)]
 Fold = BeforeValidator(_folded)

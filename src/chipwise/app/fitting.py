@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 from chipwise import rules
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
+from chipwise.app.configured import (
+    config_assumptions,
+    config_warnings,
+    patch_of,
+    sources_of,
+)
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
 from chipwise.app.evaluation import compare, verdict
@@ -39,7 +45,7 @@ def fit(request: FitRequest) -> FitDocument:
     Raises:
         UsageError: unknown names, several systems, an impossible layout.
     """
-    stated = stated_job(request)
+    stated, sources = stated_job(request), sources_of(request.job, request.tool)
     overrides = read_overrides(request.set)
     one, point, seen = evaluate_observed(_one_sequence(stated), request.observed, overrides)
     limit = 1 - (request.headroom or 0.0)
@@ -51,10 +57,12 @@ def fit(request: FitRequest) -> FitDocument:
     return FitDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=(
+            *config_assumptions(sources),
             *seen.assumptions,
             *assumptions_of(Complete(stated, one.job, one.strategy)),
         ),
         warnings=(
+            *config_warnings(sources),
             *seen.warnings,
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),
@@ -71,6 +79,7 @@ def fit(request: FitRequest) -> FitDocument:
         smallest=smallest_of(one, fewest, predicted, overrides),
         remedies=remedies,
         one_change=one_change,
+        patch=patch_of(sources, one_change),
         observed=seen.document,
     )
 

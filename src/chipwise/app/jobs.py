@@ -83,7 +83,36 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         host_memory_bytes=request.host_memory,
     )
     rules.check_workload(job.workload, job.model)
-    return job
+    return job if request.accumulation is None else _accumulated(job, request.accumulation)
+
+
+def _accumulated(job: TrainingJob, accumulation: int) -> TrainingJob:
+    """With the global batch that so many micro-batches per rank make.
+
+    Raises:
+        UsageError: another global batch is stated too.
+    """
+    split = job.strategy
+    ranks = job.cluster.num_devices // ((split.tp or 1) * (split.pp or 1) * (split.cp or 1))
+    batch = accumulation * (split.micro_batch or 1) * max(1, ranks)
+    stated = job.workload.global_batch
+    if stated is not None and stated != batch:
+        text = _(
+            "--accumulation {accumulation} of {micro_batch} sequences on {ranks} ranks is a global "
+            "batch of {batch}, but --global-batch is {stated}; leave one of them out"
+        )
+        raise UsageError(
+            "contradiction",
+            text.format(
+                accumulation=accumulation,
+                micro_batch=split.micro_batch or 1,
+                ranks=ranks,
+                batch=batch,
+                stated=stated,
+            ),
+        )
+    workload = job.workload.model_copy(update={"global_batch": batch})
+    return job.model_copy(update={"workload": workload})
 
 
 def complete(

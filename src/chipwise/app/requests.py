@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from chipwise.app.configured import with_configs
 from chipwise.app.fields import (
     Bytes,
     Duration,
@@ -24,6 +25,7 @@ from chipwise.app.fields import (
     Power,
     Rate,
     Share,
+    Sources,
     Systems,
     Tokens,
     Whole,
@@ -72,8 +74,14 @@ class JobRequest(Request):
 
     model: str | None = None
     on: Systems | None = None
+    job: Sources = ()
+    """Configuration files of the person's own, whose values hold where nothing is stated."""
+    tool: str | None = None
+    """Tool whose defaults hold where nothing is stated: axolotl, trl, torchtune …"""
     seq: Whole | None = None
     global_batch: Whole | None = None
+    accumulation: Whole | None = None
+    """Micro-batches per optimizer step and rank: another way to say the global batch."""
     method: Annotated[Method, Fold] = "full"
     rank: Whole | None = None
     targets: Annotated[LoraTargets, Fold] | None = None
@@ -419,6 +427,7 @@ def parse_request(kind: type[R], values: Mapping[str, Any]) -> R:
         UsageError: a field is missing, unknown, of the wrong kind or out of range; the message
             names the flag, the value and what would be valid.
     """
+    values = with_configs(frozenset(kind.model_fields), values)
     try:
         return kind.model_validate(values)
     except ValidationError as error:

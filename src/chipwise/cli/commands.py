@@ -27,6 +27,8 @@ class Command:
     fixed: dict[str, str] = field(default_factory=dict)
     pictures: tuple[str, ...] = ()
     """What of its answer can be drawn."""
+    patches: bool = False
+    """Whether its answer can be a change of the person's own file."""
 
     @property
     def name(self) -> str:
@@ -36,7 +38,8 @@ class Command:
     def output(self) -> tuple[Flag, ...]:
         """How the answer is given: none of these flags reaches the request."""
         drawn = flags.picture_flags(self.pictures) if self.pictures else ()
-        return (*drawn, *flags.output_flags())
+        patch = (flags.patch_flag(),) if self.patches else ()
+        return (*drawn, *flags.output_flags(), *patch)
 
 
 def groups() -> dict[str, str]:
@@ -82,6 +85,7 @@ COMMANDS: tuple[Command, ...] = (
         lambda: (_model(),),
         lambda: (_task(), *_measurable_flags(), *flags.serving_flags()),
         pictures=("memory",),
+        patches=True,
     ),
     Command(
         ("estimate", "train"),
@@ -166,7 +170,8 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def _model() -> Argument:
-    return Argument("MODEL", _("catalogue name, config.json, a folder with one, or a hub id"))
+    text = _("catalogue name, config.json, a folder with one, or a hub id; else as --job says")
+    return Argument("MODEL", text, required=False)
 
 
 def _task() -> Flag:

@@ -78,6 +78,12 @@ def picture_flags(pictures: tuple[str, ...]) -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def patch_flag() -> Flag:
+    """The answer as a change of the person's own file; it does not reach a request."""
+    text = _("print the one change as a diff of the --job files, and nothing else")
+    return Flag("patch", text, kind="switch", section=_("Output and settings"))
+
+
 def system_flag() -> Flag:
     """Where the job runs."""
     return Flag(
@@ -92,8 +98,15 @@ def job_flags() -> tuple[Flag, ...]:
     """What is trained."""
     section = _("Job")
     return (
+        Flag("job", _("a configuration you already have: of axolotl, TRL, DeepSpeed, accelerate, "
+                      "LLaMA-Factory, torchtune …; flags win (repeatable)"), "FILE", kind="list",
+             section=section),
+        Flag("tool", _("tool whose defaults hold where nothing is stated, such as axolotl"), "T",
+             section=section),
         Flag("seq", _("sequence length in tokens"), "N", section=section),
         Flag("global-batch", _("sequences per optimizer step, whole job"), "N", section=section),
+        Flag("accumulation", _("micro-batches per optimizer step, in place of --global-batch"), "N",
+             section=section),
         Flag("method", _("what is trained"), "M", choices=("full", "lora", "qlora", "adapter"),
              section=section),
         Flag("rank", _("LoRA rank"), "R", section=section),

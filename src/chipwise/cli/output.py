@@ -26,12 +26,33 @@ _LONGEST_WIDTH = 6
 def write(document: Any, settings: Settings) -> None:
     """Render a document (a pydantic model) as asked and write it to stdout or ``--out``."""
     out = settings.output.get("out")
-    text = _rendered(document, settings.format, to_file=bool(out))
+    if settings.wants("patch"):
+        text = _patch(document)
+    else:
+        text = _rendered(document, settings.format, to_file=bool(out))
     as_json = settings.format == "json"
     if out:
         write_atomically(Path(str(out)), _writable(text, "utf-8", as_json=as_json))
     else:
         say(text, sys.stdout, as_json=as_json)
+
+
+def _patch(document: Any) -> str:
+    """The diff alone; why there is none, or what it leaves out, goes to stderr.
+
+    Raises:
+        UsageError: no configuration file was given.
+    """
+    if not getattr(document, "inputs", {}).get("job"):
+        raise UsageError("no-job", _("--patch changes a configuration: give it with --job FILE"))
+    patch = document.patch
+    if patch is None:
+        fits = document.exit_code == 0
+        note([_("nothing to change: it fits") if fits else _("no change that is known is enough")])
+        return ""
+    if patch.left_out:
+        note([_("not in these files: {flags}").format(flags=patch.left_out)])
+    return str(patch.diff)
 
 
 def say(text: str, stream: TextIO | None, *, as_json: bool = False) -> None:

@@ -123,11 +123,12 @@ def _sharding(found: Reading) -> None:
     """A DeepSpeed file is named, not part of this one; FSDP stands here."""
     marked = found.marked
     if marked.get("deepspeed"):
-        found.use("deepspeed")
-        found.notes.append(
-            f"{marked.name}:{marked.line('deepspeed')} names {marked.get('deepspeed')}: "
-            "give that file too, with another --from"
-        )
+        shard, offload = words.sharding_by_name(marked.get("deepspeed"))
+        found.named_file("deepspeed")
+        if shard:
+            found.take("shard", shard, "deepspeed", hint=True)
+        if offload:
+            found.take("offload", offload, "deepspeed", hint=True)
     if marked.get("fsdp") or marked.under("fsdp_config"):
         found.use("fsdp", *(key for key in marked.entries if key.startswith("fsdp_config.")))
         key = "fsdp" if "fsdp" in marked else "fsdp_config.fsdp_version"

@@ -39,8 +39,10 @@ def join(readings: Sequence[Reading], tool: str | None = None) -> Joined:
     taken: dict[str, Taken] = {}
     for reading in readings:
         for name, one in reading.taken.items():
-            before = taken.setdefault(name, one)
-            if before.value != one.value:
+            before = taken.get(name)
+            if before is None or before.hint:
+                taken[name] = one
+            elif before.value != one.value and not one.hint:
                 raise contradiction(before, one, _("they say different things"))
     chosen = tool or _tool_of(readings)
     known = tools()[chosen] if chosen else None

@@ -28,8 +28,8 @@ class Kind:
 KINDS = (Kind("axolotl", axolotl.looks_like, axolotl.read, "base_model, micro_batch_size"),)
 
 
-def read_source(source: str) -> Reading:
-    """One configuration: a file.
+def read_source(source: str) -> tuple[Reading, ...]:
+    """The configurations that a file holds.
 
     Args:
         source: path of the file.
@@ -41,7 +41,7 @@ def read_source(source: str) -> Reading:
     marked = read_file(Path(source))
     for kind in KINDS:
         if kind.looks_like(marked):
-            return kind.read(marked).close(harmless_keys(kind.name))
+            return (kind.read(marked).close(harmless_keys(kind.name)),)
     looked = "; ".join(f"{kind.name}: {kind.tells}" for kind in KINDS)
     text = _("{file}: no configuration of a kind that is known; looked for {kinds}")
     raise DataFileError("unknown-config", text.format(file=marked.name, kinds=looked))

@@ -142,6 +142,7 @@ def _leaves(
     line = node.start_mark.line + 1
     if budget[0] < 0:
         raise _broken(name, line, _("more than {n} keys").format(n=_MOST_KEYS))
+    _refuse_tags(name, node)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             word = str(getattr(key, "value", ""))
@@ -160,15 +161,22 @@ def _leaves(
         yield prefix, Entry(value, line, node.start_mark.index, node.end_mark.index)
 
 
-_TAGS = ("null", "bool", "int", "float", "str", "timestamp")
+_TAGS = ("null", "bool", "int", "float", "str", "timestamp", "map", "seq")
+
+
+def _tag(node: yaml.Node) -> str:
+    return str(node.tag).removeprefix("tag:yaml.org,2002:")
+
+
+def _refuse_tags(name: str, node: yaml.Node) -> None:
+    if _tag(node) not in _TAGS:
+        text = _("'{tag}' is not read: only plain values are").format(tag=node.tag)
+        raise _broken(name, node.start_mark.line + 1, text)
 
 
 def _scalar(name: str, node: yaml.ScalarNode) -> Any:
-    tag = node.tag.removeprefix("tag:yaml.org,2002:")
-    line = node.start_mark.line + 1
-    if tag not in _TAGS:
-        text = _("'{tag}' is not read: only plain values are").format(tag=node.tag)
-        raise _broken(name, line, text)
+    _refuse_tags(name, node)
+    tag = _tag(node)
     if tag in ("str", "timestamp"):
         return _number(str(node.value)) if node.style is None else str(node.value)
     try:

@@ -25,6 +25,8 @@ class Taken:
     key: str
     file: str
     line: int | None
+    hint: bool = False
+    """Guessed from a name: anything that is said outright wins."""
 
     @property
     def place(self) -> str:
@@ -46,10 +48,11 @@ class Reading:
     """What was understood in a way worth saying."""
     _used: set[str] = field(default_factory=set)
 
-    def take(self, name: str, value: Any, key: str) -> None:
+    def take(self, name: str, value: Any, key: str, *, hint: bool = False) -> None:
         """Set a field from a key; a later key of the same file wins."""
         self.use(key)
-        self.taken[name] = Taken(name, value, key, self.marked.name, self.marked.line(key))
+        line = self.marked.line(key)
+        self.taken[name] = Taken(name, value, key, self.marked.name, line, hint)
 
     def value(self, name: str) -> Any:
         """A field taken so far, or None."""
@@ -81,6 +84,13 @@ class Reading:
                 raise self.refused(key, str(error).strip("'\"") or _("not understood")) from None
             if converted is not None:
                 self.take(name, converted, key)
+
+    def named_file(self, key: str) -> None:
+        """Say that a key names another file, which says more."""
+        self.use(key)
+        text = _("{place} names {file}: give it too, with another --job, for what it says")
+        place = f"{self.marked.name}:{self.marked.line(key)}"
+        self.notes.append(text.format(place=place, file=self.marked.get(key)))
 
     def refused(self, key: str, why: str) -> DataFileError:
         """An error about one key."""

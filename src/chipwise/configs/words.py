@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,6 +68,21 @@ def targets(value: Any) -> str | None:
     if any(letter in name for name in names for letter in "*|()^$\\"):
         raise ValueError(_("patterns of module names are not read; list them, or write all-linear"))
     return ",".join(dict.fromkeys(name.rpartition(".")[2] for name in names))
+
+
+def sharding_by_name(path: Any) -> tuple[str | None, str | None]:
+    """What the name of a DeepSpeed file says, such as ``zero3_bf16_cpuoffload_all.json``.
+
+    Returns:
+        Sharding and offload as request fields, None where the name does not say.
+    """
+    name = str(path).rpartition("/")[2].lower()
+    stage = re.search(r"(?:zero|ds_z|stage)[_-]?([123])", name)
+    if stage is None:
+        return None, None
+    if "offload" not in name:
+        return f"zero{stage[1]}", None
+    return f"zero{stage[1]}", "optimizer,params" if stage[1] == "3" else "optimizer"
 
 
 def base_dtype(bits: int, *, kind: str = "nf4", double: bool = False) -> str:
