@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from chipwise.catalogue.frameworks import Stack, stacks
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
-from chipwise.columns.model import Scalars, dense_width, model_columns
+from chipwise.columns.model import Scalars, model_columns
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
+from chipwise.spec.adapters import trained_params
 from chipwise.spec.hardware import Accelerator, Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import ModelSpec
@@ -105,7 +106,7 @@ def workload_columns(workload: TrainingWorkload, model: ModelSpec, stack: Stack)
     compute = 4.0 if precision in ("fp32", "tf32") else 2.0
     base = _DTYPE_BYTES[workload.base_dtype or "bf16"] if adapters else 2.0
     quantised = base < 2.0
-    adapter = adapter_params(workload, model) if adapters else 0.0
+    adapter = float(trained_params(model, workload)) if adapters else 0.0
     total = sum(params_by_part(model).values())
     kept = _MATRICES.get(workload.lora_targets or "", 0.25) if adapters else 1.0
     low = PEAK_OF[precision] in ("fp8", "fp4", "int8")
@@ -126,30 +127,6 @@ def workload_columns(workload: TrainingWorkload, model: ModelSpec, stack: Stack)
         "flop_per_multiply_add": 2.0,
         "time_scale": 1e-3,
     }
-
-
-def adapter_params(workload: TrainingWorkload, model: ModelSpec) -> float:
-    """Trained adapter parameters: stated, or from rank and targets (r·(in + out) each)."""
-    if workload.trainable_params:
-        return float(workload.trainable_params)
-    rank = workload.lora_rank or 8
-    targets = workload.lora_targets or "qv"
-    total = 0
-    for group in model.layers:
-        spec, block = group.attention, group.feed_forward
-        if spec is not None:
-            query, value = spec.heads * spec.head_dim, spec.kv_heads * spec.v_dim
-            key, out = spec.kv_heads * spec.head_dim, spec.heads * spec.v_dim
-            sizes = {"q": model.hidden + query, "v": model.hidden + value}
-            sizes |= {"k": model.hidden + key, "o": model.hidden + out}
-            wanted = {"qv": "qv", "mlp": "", "qkv": "qkv", "qkv+mlp": "qkv"}.get(targets, "qkvo")
-            total += group.count * sum(sizes[name] for name in wanted)
-        if block is not None and targets not in ("qv", "qkv", "attention"):
-            matrices = 3 if block.gated else 2
-            total += group.count * matrices * (model.hidden + dense_width(group))
-    if targets == "all-linear+head":
-        total += model.hidden + model.vocab
-    return float(rank * total)
 
 
 def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stack) -> Scalars:

@@ -33,8 +33,9 @@ class AttentionSpec(Frozen):
     """One attention block; ``mla`` uses the latent ranks, the others the head widths.
 
     ``linear`` stands for recurrent or linear attention (gated delta net, Mamba-like): its matrices
-    are listed as ``projections``, the rest of its weights counted as ``extra_params``; it keeps a state of fixed size, not a KV cache:
-    ``heads`` matrices of ``head_dim`` × ``value_head_dim`` for each sequence.
+    are listed as ``projections``, the rest of its weights counted as ``extra_params``. It keeps a
+    state of fixed size, not a KV cache: ``heads`` matrices of ``head_dim`` × ``value_head_dim``
+    for each sequence.
     """
 
     kind: Literal["mha", "gqa", "mla", "linear"]

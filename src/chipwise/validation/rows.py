@@ -17,8 +17,9 @@ from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
-from chipwise.spec.job import Dtype, Framework, LoraTargets, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.job import Dtype, Framework, Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import Frozen
+from chipwise.spec.targets import WORDS
 
 Cells = Mapping[str, str]
 
@@ -226,7 +227,7 @@ def _workload(row: Cells, strategy: Strategy) -> TrainingWorkload:
             "method": _method(method, base),
             "base_dtype": base,
             "lora_rank": rank,
-            "lora_targets": targets if targets in get_args(LoraTargets) else None,
+            "lora_targets": targets if targets in WORDS else None,
             "trainable_params": count_in(row, "trainable_params"),
             "packing": _flag(row, "packing"),
         }
