@@ -101,11 +101,10 @@ def _dora(model: ModelSpec, workload: TrainingWorkload) -> int:
 
 
 def _adalora(model: ModelSpec, workload: TrainingWorkload) -> int:
-    """LoRA and a singular value for each rank."""
-    rank = _rank(workload)
-    return _low_rank(model, workload) + rank * sum(
-        module.count for module in linear_targets(model, workload)
-    )
+    """LoRA, a singular value for each rank, and the rank in use, which peft counts as well."""
+    each = _rank(workload) + 1
+    modules_adapted = sum(module.count for module in linear_targets(model, workload))
+    return _low_rank(model, workload) + each * modules_adapted
 
 
 def _vera(model: ModelSpec, workload: TrainingWorkload) -> int:
