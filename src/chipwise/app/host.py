@@ -10,12 +10,25 @@ from chipwise.units import show
 
 
 def host_bytes(point: Evaluated) -> float | None:
-    """What all devices of one node keep in host memory; None without offload.
+    """What all devices of one node keep in host memory; None where nothing goes there.
 
     Notes:
         Counted as what leaves the devices. Pinned buffers of the transfer come on top.
     """
-    return point.memory["host_needed_bytes"] if point.strategy.offloads else None
+    away = point.strategy.offloads or point.memory["paged_out_bytes"] > 0
+    return point.memory["host_needed_bytes"] if away else None
+
+
+def paging_warnings(point: Evaluated) -> list[str]:
+    """A sentence where paged optimizer states do not all stay on the device."""
+    away = point.memory["paged_out_bytes"]
+    if away <= 0:
+        return []
+    text = _(
+        "{away} of the {all} of paged optimizer states move to host memory and back at every step; "
+        "the time of that is not counted"
+    )
+    return [text.format(away=show(away, "B"), all=show(point.memory["paged_bytes"], "B"))]
 
 
 def host_holds(cluster: Cluster, needed: float) -> bool:

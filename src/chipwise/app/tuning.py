@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, model_validator
@@ -11,7 +12,7 @@ from chipwise.app.fields import Fold, Whole, words
 from chipwise.errors import nearest_names
 from chipwise.i18n import _
 from chipwise.spec.job import BaseDtype, Optimizer
-from chipwise.spec.method import METHODS, Method, Outer, Tuning
+from chipwise.spec.method import METHODS, Method, Option, Outer, Tuning
 from chipwise.spec.model import Frozen
 
 _OPTIMIZER_WORDS = {
@@ -28,6 +29,14 @@ _OUTER_WORDS = {
     **dict.fromkeys(("word-embeddings", "embed-in"), "embeddings"),
     **dict.fromkeys(("lm-head", "head", "embed-out", "output-layer"), "head"),
 }
+
+
+_NEEDS: Mapping[Option, tuple[Method, ...]] = {
+    **dict.fromkeys(("rank", "targets", "modules_to_save"), ("lora", "qlora")),
+    "virtual_tokens": ("prompt", "prefix"),
+    "active_layers": ("lisa",),
+}
+"""Usual methods that take an option."""
 
 
 def _hyphens(value: Any) -> Any:
@@ -104,13 +113,11 @@ class TuningFields(Frozen):
     @model_validator(mode="after")
     def _options_need_their_method(self) -> TuningFields:
         """Each option belongs to some methods; the message names one that takes it."""
-        options = ("rank", "targets", "virtual_tokens", "active_layers", "modules_to_save")
-        for option in options:
+        for option, able in _NEEDS.items():
             if getattr(self, option) in (None, ()) or option in METHODS[self.method].takes:
                 continue
-            able = [name for name, trait in METHODS.items() if option in trait.takes]
             reason = _("--{flag} needs --method {methods}").format(
-                flag=option.replace("_", "-"), methods=_(" or ").join(able[:2])
+                flag=option.replace("_", "-"), methods=_(" or ").join(able)
             )
             raise _contradiction(reason)
         if self.freeze and not METHODS[self.method].base_trained:

@@ -51,7 +51,8 @@ def targets_of(model: ModelSpec, workload: TrainingWorkload) -> tuple[Adapted, .
     if workload.method == "ia3" and workload.lora_targets is None:
         found = tuple(map(Adapted, _ia3_modules(model)))
     elif "targets" in trait.takes:
-        found = adapted(model, workload.lora_targets or trait.targets)
+        stated = workload.lora_targets
+        found = adapted(model, trait.targets if stated is None else stated)
     else:
         found = ()
     last = workload.tuning.train_last
