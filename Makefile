@@ -3,11 +3,13 @@ SHELL := /bin/sh
 BIN := .venv/bin
 CORE := .venv/.core
 STAMP := .venv/.installed
+TORCH := .venv-torch
 
-.PHONY: help plan test check bench setup lock clean
+.PHONY: help plan test check test-torch bench setup lock clean
 help:
 	@echo "make plan    set up and run the main example"
 	@echo "make test    set up and run every check and test"
+	@echo "make test-torch   compare with real torch, transformers and peft modules"
 	@echo "make bench   set up and run the speed budgets"
 	@echo "make setup   .venv with all that development needs"
 	@echo "make lock    pin the newest allowed versions in requirements/dev.txt"
@@ -19,6 +21,9 @@ plan: $(CORE)
 
 test check: setup
 	scripts/check
+
+test-torch: $(TORCH)/.installed
+	$(TORCH)/bin/python -m pytest tests/torch
 
 bench: setup
 	$(BIN)/pytest tests/bench
@@ -37,8 +42,15 @@ $(STAMP): $(CORE)
 	    --no-deps --no-build-isolation --editable .
 	@touch $@
 
+$(TORCH)/.installed: pyproject.toml requirements/torch.txt requirements/dev.txt
+	python=$$(scripts/find-python) && { test -x $(TORCH)/bin/python || "$$python" -m venv $(TORCH); }
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -r requirements/torch.txt
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
 lock:
 	scripts/lock
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv $(TORCH) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build

@@ -17,6 +17,8 @@ from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator
 from chipwise.spec.job import Dtype, Framework, Recompute, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.method import adapts
+from chipwise.spec.usual_tuning import usual_tuning
 
 _SEVERAL_TOKENS = 16384
 _LARGEST_CHUNKS = 6
@@ -88,22 +90,11 @@ def _workload(job: TrainingJob, framework: Framework, notes: list[str]) -> Train
     if given.method in ("qlora",) and given.base_dtype is None:
         updates["base_dtype"] = "nf4-dq"
         notes.append(_("frozen base weights in {dtype}").format(dtype="nf4-dq"))
-    elif given.method != "full" and given.base_dtype is None:
+    elif adapts(given.method) and given.base_dtype is None:
         updates["base_dtype"] = "bf16"
-    if given.method in ("lora", "qlora"):
-        updates |= _lora(given, notes)
-    return given.model_copy(update=updates)
-
-
-def _lora(given: TrainingWorkload, notes: list[str]) -> dict[str, object]:
-    updates: dict[str, object] = {}
-    if given.lora_rank is None:
-        updates["lora_rank"] = 16
-        notes.append(_("LoRA rank {rank}").format(rank=16))
-    if given.lora_targets is None:
-        updates["lora_targets"] = "qv"
-        notes.append(_("LoRA on {targets}").format(targets=_("query and value projections")))
-    return updates
+    filled, said = usual_tuning(given)
+    notes.extend(said)
+    return given.model_copy(update=updates | filled)
 
 
 _FOUR_BIT_PAYS = 2.5

@@ -15,10 +15,10 @@ from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import ModelSpec
 from chipwise.spec.tensors import params_total
+from chipwise.spec.tuning_rules import check_optimizer, check_tuning
 
 _SAME_COUNT = 0.01
 """Relative difference of parameter counts that buffers and padding explain."""
-_PACKED = ("int8", "int4", "nf4", "nf4-dq", "fp4")
 
 
 def check_layout(job: TrainingJob, strategy: Strategy) -> None:
@@ -33,6 +33,7 @@ def check_layout(job: TrainingJob, strategy: Strategy) -> None:
     """
     tp, pp, dp, cp, ep, vpp = degrees(strategy)
     check_workload(job.workload, job.model)
+    check_optimizer(job.workload, strategy)
     devices = job.cluster.num_devices
     tp_divides_heads(job.model, tp, devices)
     stages_have_layers(job.model, pp, vpp, devices)
@@ -54,6 +55,7 @@ def check_stated(job: TrainingJob) -> None:
     tp_divides_heads(job.model, tp, devices)
     stages_have_layers(job.model, pp, vpp if job.strategy.pp else 1, devices)
     recompute_every_layers(job.strategy, job.model)
+    check_optimizer(job.workload, job.strategy)
     if job.workload.seq_len is not None:
         cp_divides_sequence(job.workload.seq_len, cp)
     if devices % (tp * pp * cp * dp):
@@ -74,9 +76,7 @@ def degrees(strategy: Strategy) -> tuple[int, int, int, int, int, int]:
 
 def check_workload(workload: TrainingWorkload, model: ModelSpec) -> None:
     """Rules of what is trained, whatever the layout."""
-    method_suits_base(workload)
-    if workload.lora_rank is not None:
-        rank_within_width(workload.lora_rank, model.hidden)
+    check_tuning(workload, model)
 
 
 def attention_heads(model: ModelSpec) -> int:
@@ -224,31 +224,6 @@ def recompute_every_layers(strategy: Strategy, model: ModelSpec) -> None:
         raise _broken("every-within-layers", text, "recompute-every", every, near)
 
 
-def rank_within_width(rank: int, hidden: int) -> None:
-    """A low-rank adapter is no wider than the model."""
-    if rank > hidden:
-        text = _("LoRA rank {rank} is more than the model width {hidden}").format(
-            rank=rank, hidden=hidden
-        )
-        raise _broken("rank-within-width", text, "rank", rank, [hidden])
-
-
-def method_suits_base(workload: TrainingWorkload) -> None:
-    """Only frozen weights can be stored packed; QLoRA is LoRA on packed weights."""
-    method, base = workload.method, workload.base_dtype
-    if base is None:
-        return
-    if method == "full":
-        text = _("base-dtype {base} is for frozen weights, but method full trains them")
-        raise _contradiction(text.format(base=base), base, ["lora", "qlora"])
-    if method == "qlora" and base not in _PACKED:
-        text = _("method qlora packs the base weights, but base-dtype is {base}")
-        raise _contradiction(text.format(base=base), base, ["lora"])
-    if method == "lora" and base in _PACKED:
-        text = _("base-dtype {base} packs the base weights: that is method qlora")
-        raise _contradiction(text.format(base=base), base, ["qlora"])
-
-
 def layout_warnings(cluster: Cluster, strategy: Strategy) -> Iterator[str]:
     """What is allowed but slow."""
     tp, domain = strategy.tp or 1, cluster.devices_per_node
@@ -310,11 +285,3 @@ def _broken(rule: str, text: str, name: str, value: int, nearest: list[int]) -> 
     near = _(" or ").join(str(number) for number in nearest)
     message = _("{text}; nearest valid {name}: {near}").format(text=text, name=name, near=near)
     return LayoutError(rule, message, rule=rule, field=name, value=value, nearest=nearest)
-
-
-def _contradiction(text: str, value: str, methods: list[str]) -> LayoutError:
-    near = _(" or ").join(f"'--method {name}'" for name in methods)
-    message = _("{text}; use {near}").format(text=text, near=near)
-    return LayoutError(
-        "method-suits-base", message, rule="method-suits-base", value=value, nearest=methods
-    )

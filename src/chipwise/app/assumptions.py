@@ -14,6 +14,8 @@ from chipwise.catalogue.frameworks import stacks
 from chipwise.columns import matmul_share, training_columns
 from chipwise.i18n import _
 from chipwise.spec.job import Strategy, TrainingJob
+from chipwise.spec.method import adapts
+from chipwise.spec.usual_tuning import usual_tuning
 from chipwise.units import show
 
 Pair = tuple[TrainingJob, Strategy]
@@ -76,13 +78,10 @@ def _workload_gaps(one: Complete) -> Iterator[Gap]:
         yield Gap(text, other, _("{n} tokens").format(n=half))
     if stated.precision is None:
         yield Gap(_("precision {dtype}").format(dtype=used.precision))
-    if used.method != "full":
-        if stated.base_dtype is None:
-            yield Gap(_("frozen base weights in {dtype}").format(dtype=used.base_dtype))
-        if stated.lora_rank is None and used.lora_rank:
-            yield Gap(_("LoRA rank {rank}").format(rank=used.lora_rank))
-        if stated.lora_targets is None and used.lora_targets:
-            yield Gap(_("LoRA on the matrices '{targets}'").format(targets=used.lora_targets))
+    if adapts(used.method) and stated.base_dtype is None:
+        yield Gap(_("frozen base weights in {dtype}").format(dtype=used.base_dtype))
+    for text in usual_tuning(stated)[1]:
+        yield Gap(text)
     if stated.global_batch is None and used.global_batch:
         text = _("global batch {batch} sequences ({tokens} tokens)").format(
             batch=used.global_batch, tokens=show(used.global_batch * (used.seq_len or 1), "1")

@@ -12,6 +12,7 @@ from chipwise.app.ranges import time_range
 from chipwise.estimate import TIME_PARTS
 from chipwise.physics import MODEL
 from chipwise.spec.job import Strategy, TrainingJob
+from chipwise.spec.method import Tuning
 
 _SMALLEST_SHARE = 1e-9
 _INSIDE = {
@@ -112,6 +113,9 @@ def _other(split: Strategy, job: TrainingJob) -> Iterator[tuple[str, Any]]:
     for name in ("base_dtype", "lora_rank", "lora_targets"):
         value = getattr(job.workload, name)
         if value is not None:
+            yield name, value
+    for name in Tuning.model_fields:
+        if value := getattr(job.workload.tuning, name):
             yield name, value
 
 

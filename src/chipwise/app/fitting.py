@@ -20,7 +20,7 @@ from chipwise.app.configured import (
 from chipwise.app.describe import layout_of, subject_of
 from chipwise.app.documents import FitDocument, Largest
 from chipwise.app.evaluation import compare, verdict
-from chipwise.app.host import host_bytes, host_fits, host_warnings
+from chipwise.app.host import host_bytes, host_fits, host_warnings, paging_warnings
 from chipwise.app.jobs import Complete, stated_job, training_warnings
 from chipwise.app.observed_job import evaluate_observed
 from chipwise.app.overrides import read_overrides
@@ -67,6 +67,7 @@ def fit(request: FitRequest) -> FitDocument:
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),
             *host_warnings(point),
+            *paging_warnings(point),
         ),
         subject=subject_of(one.job),
         layout=layout,

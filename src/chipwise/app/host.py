@@ -16,6 +16,18 @@ def host_bytes(point: Evaluated) -> float | None:
     return point.memory["host_needed_bytes"] or None
 
 
+def paging_warnings(point: Evaluated) -> list[str]:
+    """A sentence where paged optimizer states do not all stay on the device."""
+    away = point.memory["paged_out_bytes"]
+    if away <= 0:
+        return []
+    text = _(
+        "{away} of the {all} of paged optimizer states move to host memory and back at every step; "
+        "the time of that is not counted"
+    )
+    return [text.format(away=show(away, "B"), all=show(point.memory["paged_bytes"], "B"))]
+
+
 def host_holds(job: TrainingJob, needed: float) -> bool:
     """Whether a node's host memory is enough; taken as enough where it is not known."""
     available = job.node_memory_bytes

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from chipwise.app.documents import Range
 from chipwise.app.documents_plan import BatchAdvice
-from chipwise.catalogue.frameworks import stacks
 from chipwise.columns import model_columns, run_columns, workload_columns
 from chipwise.i18n import _
 from chipwise.physics import MODEL
@@ -44,7 +43,7 @@ def law_of(job: TrainingJob) -> Law | None:
     """
     columns: dict[str, float] = {
         **model_columns(job.model, 2),
-        **workload_columns(job.workload, job.model, stacks()[_ANY_STACK]),
+        **workload_columns(job.workload, job.model),
         **run_columns(job, _ANY_STACK),
     }
     if job.workload.method != "full" or columns["tokens"] <= 0:

@@ -34,15 +34,12 @@ from chipwise.app.fields import (
     words,
 )
 from chipwise.app.refusals import flag_of, usage_error
+from chipwise.app.tuning import OptimizerWord, TuningFields
 from chipwise.i18n import _
 from chipwise.spec.job import (
     AttentionKernel,
-    BaseDtype,
     Dtype,
     Framework,
-    LoraTargets,
-    Method,
-    Optimizer,
     Recompute,
     Run,
     Schedule,
@@ -69,7 +66,7 @@ class Request(Frozen):
     """Folder with the user's own catalogue files, which add to or replace the bundled ones."""
 
 
-class JobRequest(Request):
+class JobRequest(TuningFields, Request):
     """A model on a system, with what is trained and how; shared by all training questions."""
 
     model: str | None = None
@@ -82,10 +79,6 @@ class JobRequest(Request):
     global_batch: Whole | None = None
     accumulation: Whole | None = None
     """Micro-batches per optimizer step and rank: another way to say the global batch."""
-    method: Annotated[Method, Fold] = "full"
-    rank: Whole | None = None
-    targets: Annotated[LoraTargets, Fold] | None = None
-    base_dtype: Annotated[BaseDtype, Fold] | None = None
     precision: Annotated[Dtype, Fold] | None = None
 
     micro_batch: Whole | None = None
@@ -105,7 +98,7 @@ class JobRequest(Request):
     recompute: Annotated[Recompute, Fold] | None = None
     recompute_every: Whole | None = None
     attention: Annotated[AttentionKernel, Fold] | None = None
-    optimizer: Annotated[Optimizer, Fold] | None = None
+    optimizer: OptimizerWord | None = None
     grad_dtype: Annotated[Literal["bf16", "fp16", "fp32"], Fold] | None = None
     master_weights: bool | None = None
     offload: Annotated[tuple[Offload, ...], BeforeValidator(words)] = ()
@@ -132,6 +125,7 @@ class JobRequest(Request):
             base_dtype=self.base_dtype,
             lora_rank=self.rank,
             lora_targets=self.targets,
+            tuning=self.tuning,
         )
 
     @property
@@ -157,19 +151,6 @@ class JobRequest(Request):
 
     def _offloads(self, what: Offload) -> bool | None:
         return what in self.offload if self.offload else None
-
-    @model_validator(mode="after")
-    def _adapter_flags_need_an_adapter_method(self) -> JobRequest:
-        given = [name for name in ("rank", "targets") if getattr(self, name) is not None]
-        if given and self.method == "full":
-            raise PydanticCustomError(
-                "contradiction",
-                "{reason}",
-                {
-                    "reason": _("--{flag} needs --method lora or qlora").format(flag=given[0]),
-                },
-            )
-        return self
 
 
 class _RunRequest(JobRequest):

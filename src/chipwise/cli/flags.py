@@ -107,13 +107,6 @@ def job_flags() -> tuple[Flag, ...]:
         Flag("global-batch", _("sequences per optimizer step, whole job"), "N", section=section),
         Flag("accumulation", _("micro-batches per optimizer step, in place of --global-batch"), "N",
              section=section),
-        Flag("method", _("what is trained"), "M", choices=("full", "lora", "qlora", "adapter"),
-             section=section),
-        Flag("rank", _("LoRA rank"), "R", section=section),
-        Flag("targets", _("matrices that LoRA adapts"), "T", section=section, choices=(
-            "qv", "qkv", "attention", "mlp", "qkv+mlp", "all-linear", "all-linear+head")),
-        Flag("base-dtype", _("storage of frozen weights"), "D", section=section, choices=(
-            "fp32", "bf16", "fp16", "int8", "int4", "nf4", "nf4-dq", "fp4")),
         Flag("precision", _("number format of the matmuls"), "D", section=section,
              aliases=("dtype",), choices=(
             "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4")),
@@ -154,7 +147,9 @@ def memory_flags() -> tuple[Flag, ...]:
         Flag("attention", _("attention kernel"), "K", choices=("eager", "sdpa", "flash"),
              section=section),
         Flag("optimizer", _("optimizer and the format of its states"), "O", section=section,
-             choices=("adamw", "adamw-bf16", "adamw-8bit", "adafactor", "sgd", "lion", "muon")),
+             choices=("adamw", "adamw-bf16", "adamw-8bit", "paged-adamw", "paged-adamw-8bit",
+                      "galore-adamw", "galore-adamw-8bit", "adafactor", "sgd", "lion",
+                      "paged-lion", "muon")),
         Flag("grad-dtype", _("number format of gradients"), "D",
              choices=("bf16", "fp16", "fp32"), section=section),
         Flag("master-weights", _("keep an fp32 copy of trained weights"), kind="pair",
@@ -283,4 +278,7 @@ def study_flags() -> tuple[Flag, ...]:
 
 def estimate_flags() -> tuple[Flag, ...]:
     """All that describes one training configuration."""
-    return (system_flag(), *job_flags(), override_flag(), *layout_flags(), *memory_flags())
+    from chipwise.cli.tuning_flags import tuning_flags
+
+    job = (system_flag(), *job_flags(), override_flag())
+    return (*job, *tuning_flags(), *layout_flags(), *memory_flags())

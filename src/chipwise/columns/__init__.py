@@ -11,7 +11,6 @@ from chipwise.columns.cost import cost_columns
 from chipwise.columns.job import (
     COMPILE_SECONDS,
     NODE_STORAGE_BANDWIDTH,
-    adapter_params,
     cluster_columns,
     matmul_share,
     run_columns,
@@ -27,7 +26,6 @@ __all__ = [
     "COMPILE_SECONDS",
     "NODE_STORAGE_BANDWIDTH",
     "Scalars",
-    "adapter_params",
     "calibration_keys",
     "cluster_columns",
     "cost_columns",

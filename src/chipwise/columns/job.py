@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chipwise.catalogue.frameworks import Stack, stacks
+from chipwise.catalogue.optimizers import optimizers
+from chipwise.columns.adapters import tuning_columns
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
-from chipwise.columns.model import Scalars, dense_width, model_columns
+from chipwise.columns.model import Scalars, model_columns
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
 from chipwise.spec.hardware import Accelerator, Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
-from chipwise.spec.model import ModelSpec
-from chipwise.spec.tensors import params_by_part
+from chipwise.spec.method import adapts
 
 _DTYPE_BYTES = {
     **{"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "mxfp8": 1.03, "int8": 1.0},
@@ -24,11 +25,6 @@ _DTYPE_BYTES = {
 }
 """Bytes per stored parameter, block scales included (nf4: 64-value blocks with fp32 scales;
 double quantised: 8-bit scales in 256-value blocks) [qlora2023]."""
-_OPTIMIZER_BYTES = {
-    **{"adamw": 8.0, "adamw-bf16": 4.0, "adamw-8bit": 2.06, "adafactor": 0.1, "sgd": 4.0},
-    **{"lion": 4.0, "muon": 4.8},
-}
-"""State bytes per parameter beside fp32 weights; halved where states are kept in 16 bit."""
 _BUCKETS = 2.5e8
 _DEEPSPEED_BUCKETS = 1.0e9
 """Parameters in communication buckets; DeepSpeed's stages 2 and 3 keep a gather and a reduce
@@ -58,11 +54,6 @@ _SCHEDULE_BUBBLE = {"zero-bubble": 1 / 3, "dualpipe": 1 / 3}
 """Bubble over that of 1F1B with backward twice the forward time: (F + B - 2W)/(F + B) for ZB-H1
 [qi2023]; DualPipe leaves (p/2 - 1)·(F&B + B - 3W), about the same [deepseek-v3-report]."""
 _TOKEN_BYTES = 4.0
-_MATRICES = {
-    **{"qv": 0.5, "qkv": 0.5, "attention": 0.75, "mlp": 0.75, "qkv+mlp": 0.9},
-    **{"all-linear": 1.0, "all-linear+head": 1.0},
-}
-"""Share of linear inputs that adapters on these targets keep for their own gradients."""
 
 
 def matmul_share(device: Accelerator) -> float:
@@ -98,65 +89,30 @@ def cluster_columns(cluster: Cluster, precision: str, power_cap: float | None) -
     }
 
 
-def workload_columns(workload: TrainingWorkload, model: ModelSpec, stack: Stack) -> Scalars:
-    """Sequence, precision and method as numbers."""
+def workload_columns(workload: TrainingWorkload) -> Scalars:
+    """Sequence, precision and the format of the base as numbers."""
     precision = workload.precision or "bf16"
-    adapters = workload.method != "full"
     compute = 4.0 if precision in ("fp32", "tf32") else 2.0
-    base = _DTYPE_BYTES[workload.base_dtype or "bf16"] if adapters else 2.0
+    base = _DTYPE_BYTES[workload.base_dtype or "bf16"] if adapts(workload.method) else 2.0
     quantised = base < 2.0
-    adapter = adapter_params(workload, model) if adapters else 0.0
-    total = sum(params_by_part(model).values())
-    kept = _MATRICES.get(workload.lora_targets or "", 0.25) if adapters else 1.0
-    low = PEAK_OF[precision] in ("fp8", "fp4", "int8")
     return {
         "seq_len": float(workload.seq_len or 1),
         "compute_bytes": compute,
         "activation_bytes": compute,
         "communication_bytes": compute,
-        "low_precision": float(low),
-        "base_trained": float(not adapters),
-        "trained_share": min(1.0, adapter / total) if adapters else 1.0,
-        "adapter_params": adapter,
-        "adapter_state_bytes": 16.0,
+        "low_precision": float(PEAK_OF[precision] in ("fp8", "fp4", "int8")),
         "quantised_base": float(quantised),
-        "backward_passes": 1.0 + (0.03 + adapter / total if adapters else 1.0),
-        "linear_inputs_saved": 1.0 if quantised else kept,
         "weight_pass_bytes": base + 2 * compute if quantised else compute,
         "flop_per_multiply_add": 2.0,
         "time_scale": 1e-3,
     }
 
 
-def adapter_params(workload: TrainingWorkload, model: ModelSpec) -> float:
-    """Trained adapter parameters: stated, or from rank and targets (r·(in + out) each)."""
-    if workload.trainable_params:
-        return float(workload.trainable_params)
-    rank = workload.lora_rank or 8
-    targets = workload.lora_targets or "qv"
-    total = 0
-    for group in model.layers:
-        spec, block = group.attention, group.feed_forward
-        if spec is not None:
-            query, value = spec.heads * spec.head_dim, spec.kv_heads * spec.v_dim
-            key, out = spec.kv_heads * spec.head_dim, spec.heads * spec.v_dim
-            sizes = {"q": model.hidden + query, "v": model.hidden + value}
-            sizes |= {"k": model.hidden + key, "o": model.hidden + out}
-            wanted = {"qv": "qv", "mlp": "", "qkv": "qkv", "qkv+mlp": "qkv"}.get(targets, "qkvo")
-            total += group.count * sum(sizes[name] for name in wanted)
-        if block is not None and targets not in ("qv", "qkv", "attention"):
-            matrices = 3 if block.gated else 2
-            total += group.count * matrices * (model.hidden + dense_width(group))
-    if targets == "all-linear+head":
-        total += model.hidden + model.vocab
-    return float(rank * total)
-
-
 def strategy_columns(strategy: Strategy, workload: TrainingWorkload, stack: Stack) -> Scalars:
     """Degrees, sharding, recompute and what the stack keeps per parameter."""
     tp, pp, dp, cp, ep = (getattr(strategy, n) or 1 for n in ("tp", "pp", "dp", "cp", "ep"))
     stage = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}[strategy.shard or "none"]
-    adapters = workload.method != "full"
+    adapters = adapts(workload.method)
     eager = strategy.attention == "eager"
     full = strategy.recompute == "full"
     selective = strategy.recompute == "selective"
@@ -204,7 +160,7 @@ def _state_columns(
     strategy: Strategy, workload: TrainingWorkload, stack: Stack, stage: int
 ) -> Scalars:
     """Bytes per parameter of weights, gradients, master copies and optimizer states."""
-    adapters = workload.method != "full"
+    adapters = adapts(workload.method)
     fp32 = workload.precision in ("fp32", "tf32")
     master = bool(strategy.master_weights) and not fp32
     kept_fp32 = fp32 or (master and stack.storage == "fp32")
@@ -214,8 +170,9 @@ def _state_columns(
     grad = stated or (float(stack.grad_bytes) if master or fp32 else compute)
     if stack.launch == "deepspeed" and not stated:
         grad = 6.0 if stage == 2 else 4.0 if workload.precision == "bf16" else 2.0
-    states = _OPTIMIZER_BYTES[strategy.optimizer or "adamw"]
-    if not (master or fp32) and strategy.optimizer in ("adamw", "sgd", "lion", "muon"):
+    facts = optimizers()[strategy.optimizer or "adamw"]
+    states = facts.state_bytes
+    if not (master or fp32) and facts.halved and strategy.optimizer:
         states /= 2
     if adapters:
         weight = _DTYPE_BYTES[workload.base_dtype or "bf16"]
@@ -226,7 +183,9 @@ def _state_columns(
         "optimizer_bytes": states,
         "grad_bytes": grad,
         "step_copy_bytes": stack.step_copies * (4.0 if kept_fp32 else compute),
-        "norm_input_bytes": _norm_input_bytes(strategy, stack, compute, adapters),
+        "norm_input_bytes": _norm_input_bytes(
+            strategy, stack, compute, adapters and workload.method != "ln-tuning"
+        ),
         "dropout_bytes": 0.0,
         "score_bytes": 5.0 if stack.dropout else 6.0,
         "grad_communication_bytes": 4.0 if grad >= 4.0 and stack.storage != "fp32" else 2.0,
@@ -256,7 +215,10 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     gated_saved = 2 if strategy.compiled else stack.gated_saved
     columns = dict(model_columns(job.model, gated_saved))
     columns |= cluster_columns(job.cluster, precision, job.power_cap_watts)
-    columns |= workload_columns(workload, job.model, stack)
+    columns |= workload_columns(workload)
+    columns |= tuning_columns(workload, job.model, strategy, columns["compute_bytes"])
+    if columns["quantised_base"]:
+        columns["linear_inputs_saved"] = 1.0
     columns |= strategy_columns(strategy, workload, stack)
     columns |= run_columns(job, strategy.framework or "other")
     columns |= cost_columns(job)

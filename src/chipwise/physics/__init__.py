@@ -13,6 +13,7 @@ from chipwise.physics import (
     layer,
     memory,
     operations,
+    paging,
     parameters,
     products,
     run,
@@ -22,6 +23,6 @@ from chipwise.physics import (
 from chipwise.quantity import Model
 
 MODEL = Model.of(
-    *(parameters, states, activations, memory, operations, products, layer, collectives),
+    *(parameters, states, activations, memory, paging, operations, products, layer, collectives),
     *(training, run, batch, cost),
 )

@@ -13,9 +13,15 @@ from chipwise.quantity import Array, quantity
 
 
 @quantity(unit="1", source="arithmetic")
-def microbatch_tokens(micro_batch: Array, seq_len: Array, cp: Array) -> Array:
+def passed_tokens(seq_len: Array, prompt_tokens: Array) -> Array:
+    """Tokens of a sequence that pass the layers: its own and trained ones before them. [1]"""
+    return seq_len + prompt_tokens
+
+
+@quantity(unit="1", source="arithmetic")
+def microbatch_tokens(micro_batch: Array, passed_tokens: Array, cp: Array) -> Array:
     """Tokens of one micro-batch on one device (context parallelism splits the sequence). [1]"""
-    return micro_batch * seq_len / cp
+    return micro_batch * passed_tokens / cp
 
 
 @quantity(unit="1", source="arithmetic")
@@ -108,6 +114,26 @@ def score_token_bytes(
     return scores_kept * score_bytes * score_heads * seq_len / tp
 
 
+@quantity(unit="B", source="peft", assumes="kept in the compute dtype")
+def adapter_token_bytes(adapter_saved_width: Array, activation_bytes: Array) -> Array:
+    """Saved per token by all layers for what adapters multiply or norm. [B]"""
+    return adapter_saved_width * activation_bytes
+
+
+@quantity(unit="B", source="prefix2021", assumes="a copy for each sequence of the micro-batch")
+def prefix_bytes(
+    prefix_tokens: Array,
+    micro_batch: Array,
+    key_value_width: Array,
+    layers: Array,
+    activation_bytes: Array,
+    tp: Array,
+) -> Array:
+    """Trained keys and values that one layer keeps before those of its sequences. [B]"""
+    each = key_value_width / layers * activation_bytes / tp
+    return prefix_tokens * micro_batch * each
+
+
 @quantity(unit="B", source="korthikanti2022")
 def layer_token_bytes(
     norm_token_bytes: Array,
@@ -115,6 +141,7 @@ def layer_token_bytes(
     divided_token_bytes: Array,
     expert_token_bytes: Array,
     score_token_bytes: Array,
+    adapter_token_bytes: Array,
     layers: Array,
     tp: Array,
     sequence_parallel: Array,
@@ -129,7 +156,8 @@ def layer_token_bytes(
     """
     split = np.where(sequence_parallel > 0, tp, 1.0)
     inputs = linear_input_token_bytes * (1 / split + gathered_input_share * (1 - 1 / split))
-    kept = norm_token_bytes / split + inputs + divided_token_bytes / tp + expert_token_bytes
+    divided = (divided_token_bytes + adapter_token_bytes) / tp
+    kept = norm_token_bytes / split + inputs + divided + expert_token_bytes
     return (activation_overhead * kept + score_token_bytes) / layers
 
 
@@ -152,11 +180,22 @@ def stage_layers(layers: Array, stage_share: Array) -> Array:
     return layers * stage_share
 
 
+@quantity(unit="1", source="arithmetic", assumes="the fullest stage holds the last layers")
+def kept_layers(layers: Array, stage_layers: Array, reached_share: Array) -> Array:
+    """Layers of the stage that keep activations: those that gradients reach. [1]
+
+    Notes:
+        Below the lowest trained weight nothing is kept, as no gradient is wanted there.
+    """
+    return np.minimum(stage_layers, layers * reached_share)
+
+
 @quantity(unit="B", source="korthikanti2022")
 def layer_kept_bytes(
     layer_token_bytes: Array,
     layer_input_token_bytes: Array,
     microbatch_tokens: Array,
+    prefix_bytes: Array,
     recompute_share: Array,
 ) -> Array:
     """Activations of one micro-batch that a layer keeps for its backward pass, on average. [B]
@@ -165,13 +204,14 @@ def layer_kept_bytes(
         ``recompute_share`` is the share of layers that keep only their input (1 = full).
     """
     full = layer_token_bytes * (1 - recompute_share)
-    return (full + layer_input_token_bytes * recompute_share) * microbatch_tokens
+    kept = (full + layer_input_token_bytes * recompute_share) * microbatch_tokens
+    return kept + prefix_bytes
 
 
 @quantity(unit="B", source="korthikanti2022")
 def kept_activation_bytes(
     layer_kept_bytes: Array,
-    stage_layers: Array,
+    kept_layers: Array,
     in_flight_microbatches: Array,
     activations_on_device: Array,
 ) -> Array:
@@ -180,19 +220,19 @@ def kept_activation_bytes(
     Notes:
         Offloaded activations (``activations_on_device`` = 0) keep one layer's on the way.
     """
-    kept = activations_on_device * stage_layers + (1 - activations_on_device)
+    kept = activations_on_device * kept_layers + (1 - activations_on_device)
     return layer_kept_bytes * kept * in_flight_microbatches
 
 
 @quantity(unit="B", source="arithmetic")
 def offloaded_activation_bytes(
     layer_kept_bytes: Array,
-    stage_layers: Array,
+    kept_layers: Array,
     in_flight_microbatches: Array,
     activations_on_device: Array,
 ) -> Array:
     """Activations of the stage kept on the host: all layers but the one on its way. [B]"""
-    away = (1 - activations_on_device) * (stage_layers - 1)
+    away = (1 - activations_on_device) * np.maximum(0.0, kept_layers - 1)
     return layer_kept_bytes * away * in_flight_microbatches
 
 

@@ -154,19 +154,21 @@ def layer_backward_time(
     attention_core_time: Array,
     layer_moving_time: Array,
     backward_passes: Array,
+    reached_share: Array,
     attention_backward_ratio: Array,
     moving_backward_ratio: Array,
 ) -> Array:
     """Device time of one layer, backward. [s]
 
     Notes:
-        Matrix products: once for inputs and once for weights. Flash attention recomputes the
+        Matrix products: once for inputs and once for weights. Layers below the lowest trained
+        weight have no backward pass (``reached_share``). Flash attention recomputes the
         scores: 2.5 times the forward work, at a lower rate.
     """
     return (
         backward_passes * layer_linear_time
-        + attention_backward_ratio * attention_core_time
-        + moving_backward_ratio * layer_moving_time
+        + reached_share * attention_backward_ratio * attention_core_time
+        + reached_share * moving_backward_ratio * layer_moving_time
     )
 
 
@@ -194,7 +196,11 @@ def layer_device_time(
 
 @quantity(unit="1", source="assumed")
 def layer_passes(
-    backward_passes: Array, recompute_time_share: Array, shard_weights: Array, shard_passes: Array
+    backward_passes: Array,
+    reached_share: Array,
+    recompute_time_share: Array,
+    shard_weights: Array,
+    shard_passes: Array,
 ) -> Array:
     """Passes the host has to launch for one layer and micro-batch. [1]
 
@@ -202,7 +208,7 @@ def layer_passes(
         Forward 1, backward about 2 (1 for input gradients, 1 for weight gradients), recompute 1;
         sharded weights add their gathers and scatters to each.
     """
-    passes = 1 + np.maximum(1.0, backward_passes) + recompute_time_share
+    passes = 1 + np.maximum(reached_share, backward_passes) + recompute_time_share
     return passes * (1 + shard_weights * shard_passes)
 
 

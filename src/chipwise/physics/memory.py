@@ -18,13 +18,19 @@ def loss_peak_bytes(
     gathered_weights_bytes: Array,
     gathered_gradient_bytes: Array,
     dequantised_bytes: Array,
+    adapter_temporary_bytes: Array,
     gradient_bytes: Array,
     gradients_persist: Array,
 ) -> Array:
-    """Beside weights and optimizer states: what is alive when the backward pass starts. [B]"""
+    """Beside weights and optimizer states: what is alive when the backward pass starts. [B]
+
+    Notes:
+        Temporaries of adapters come and go before there are logits: the larger of the two counts.
+    """
+    late = np.maximum(logits_bytes, adapter_temporary_bytes)
     gradients = gradients_persist * gradient_bytes
     transient = gathered_weights_bytes + gathered_gradient_bytes + dequantised_bytes
-    return activation_memory_bytes + logits_bytes + transient + gradients
+    return activation_memory_bytes + late + transient + gradients
 
 
 @quantity(unit="B", source="arithmetic")

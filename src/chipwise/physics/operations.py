@@ -12,9 +12,13 @@ from chipwise.quantity import Array, quantity
 
 
 @quantity(unit="1", source="arithmetic")
-def attended_tokens(seq_len: Array, causal_share: Array) -> Array:
-    """Keys a query sees on average under full attention: half of the sequence if causal. [1]"""
-    return seq_len * causal_share
+def attended_tokens(passed_tokens: Array, prefix_tokens: Array, causal_share: Array) -> Array:
+    """Keys a query sees on average under full attention: half of the sequence if causal. [1]
+
+    Notes:
+        Trained keys before the sequence are seen by every query.
+    """
+    return passed_tokens * causal_share + prefix_tokens
 
 
 @quantity(unit="1", source="arithmetic")

@@ -27,6 +27,7 @@ def stepping_time(tokens: Array, tokens_per_s: Array) -> Array:
 def checkpoint_bytes(
     params_total: Array,
     base_trained: Array,
+    trained_share: Array,
     weight_bytes: Array,
     master_bytes: Array,
     optimizer_bytes: Array,
@@ -36,11 +37,12 @@ def checkpoint_bytes(
     """One checkpoint of the whole job from which training can go on. [B]
 
     Notes:
-        Frozen base weights are not saved again; adapters are saved with all their states.
+        Frozen base weights are not saved again; adapters are saved with all their
+        states. Of weights that are not trained no states are saved.
         BLOOM's 176e9 parameters take 14 bytes each: 2.47e12 bytes, published as 2.3 TB
         (binary) [bloom2022].
     """
-    each = weight_bytes + master_bytes + optimizer_bytes
+    each = weight_bytes + trained_share * (master_bytes + optimizer_bytes)
     return base_trained * params_total * each + adapter_params * adapter_state_bytes
 
 

@@ -79,12 +79,14 @@ def weights_resident_bytes(kept_weights_bytes: Array, weights_on_device: Array) 
 def adapter_bytes(
     adapter_params: Array,
     adapter_state_bytes: Array,
+    adapter_paged_bytes: Array,
     stage_share: Array,
     tp: Array,
     weight_divisor: Array,
 ) -> Array:
-    """Adapter weights with their gradients and optimizer states on one device. [B]"""
-    return adapter_params * adapter_state_bytes * stage_share / (tp * weight_divisor)
+    """Adapter weights with their gradients and optimizer states on one device, pages apart. [B]"""
+    each = adapter_state_bytes - adapter_paged_bytes
+    return adapter_params * each * stage_share / (tp * weight_divisor)
 
 
 @quantity(unit="B", source="arithmetic")
@@ -94,13 +96,15 @@ def kept_gradient_bytes(
     stage_expert_params: Array,
     gradient_divisor: Array,
     expert_gradient_divisor: Array,
-    base_trained: Array,
+    trained_dense_share: Array,
+    trained_outer_share: Array,
+    trained_expert_share: Array,
     grad_bytes: Array,
 ) -> Array:
     """Gradients of the base weights kept for one device, on it or on its host. [B]"""
-    dense = (stage_dense_params + stage_outer_params) / gradient_divisor
-    held = base_trained * grad_bytes
-    return held * (dense + stage_expert_params / expert_gradient_divisor)
+    dense = trained_dense_share * stage_dense_params + trained_outer_share * stage_outer_params
+    experts = trained_expert_share * stage_expert_params
+    return grad_bytes * (dense / gradient_divisor + experts / expert_gradient_divisor)
 
 
 @quantity(unit="B", source="arithmetic")
@@ -116,25 +120,39 @@ def optimizer_params(
     stage_expert_params: Array,
     optimizer_divisor: Array,
     expert_optimizer_divisor: Array,
-    base_trained: Array,
+    trained_dense_share: Array,
+    trained_outer_share: Array,
+    trained_expert_share: Array,
 ) -> Array:
     """Parameters whose optimizer states one device keeps. [1]"""
-    dense = (stage_dense_params + stage_outer_params) / optimizer_divisor
-    return base_trained * (dense + stage_expert_params / expert_optimizer_divisor)
+    dense = trained_dense_share * stage_dense_params + trained_outer_share * stage_outer_params
+    experts = trained_expert_share * stage_expert_params
+    return dense / optimizer_divisor + experts / expert_optimizer_divisor
 
 
 @quantity(unit="B", source="arithmetic")
 def kept_optimizer_bytes(
-    optimizer_params: Array, optimizer_bytes: Array, master_bytes: Array
+    optimizer_params: Array,
+    optimizer_bytes: Array,
+    optimizer_state_share: Array,
+    projection_bytes: Array,
+    master_bytes: Array,
 ) -> Array:
-    """Optimizer states and master weights kept for one device, on it or on its host. [B]"""
-    return optimizer_params * (optimizer_bytes + master_bytes)
+    """Optimizer states and master weights kept for one device, on it or on its host. [B]
+
+    Notes:
+        Projected gradients keep a share of the states, and their projections [galore2024].
+    """
+    states = optimizer_bytes * optimizer_state_share + projection_bytes
+    return optimizer_params * (states + master_bytes)
 
 
 @quantity(unit="B", source="arithmetic")
-def optimizer_state_bytes(kept_optimizer_bytes: Array, optimizer_on_device: Array) -> Array:
-    """Optimizer states and master weights on one device. [B]"""
-    return kept_optimizer_bytes * optimizer_on_device
+def optimizer_state_bytes(
+    kept_optimizer_bytes: Array, optimizer_on_device: Array, paged_base_bytes: Array
+) -> Array:
+    """Optimizer states and master weights on one device, without those in pages. [B]"""
+    return kept_optimizer_bytes * optimizer_on_device - paged_base_bytes
 
 
 @quantity(unit="B", source="torchtune-pr389", assumes="one temporary copy of the updated shard")
@@ -186,12 +204,14 @@ def gathered_gradient_bytes(
     stage_expert_params: Array,
     shard_weights: Array,
     weight_divisor: Array,
-    base_trained: Array,
+    trained_dense_share: Array,
+    trained_expert_share: Array,
     pp: Array,
     grad_bytes: Array,
 ) -> Array:
     """Unsharded gradients a pipeline stage accumulates before it scatters them. [B]"""
-    stage = (stage_dense_params + stage_expert_params) * grad_bytes * base_trained
+    dense = trained_dense_share * stage_dense_params
+    stage = grad_bytes * (dense + trained_expert_share * stage_expert_params)
     return np.where(pp > 1, shard_weights * (1 - 1 / weight_divisor) * stage, 0.0)
 
 
@@ -222,11 +242,12 @@ def host_bytes(
     offloaded_activation_bytes: Array,
     weights_on_device: Array,
     optimizer_on_device: Array,
+    paged_out_bytes: Array,
 ) -> Array:
     """What one device keeps in host memory. [B]"""
     states = (1 - weights_on_device) * (kept_weights_bytes + kept_gradient_bytes)
     optimizer = (1 - optimizer_on_device) * kept_optimizer_bytes
-    return states + optimizer + offloaded_activation_bytes
+    return states + optimizer + offloaded_activation_bytes + paged_out_bytes
 
 
 @quantity(unit="B", source="accelerate-fsdp", assumes="a checkpoint of 16-bit weights")

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chipwise.spec.hardware import Cluster
+from chipwise.spec.method import Method, Tuning
 from chipwise.spec.model import Count, Frozen, ModelSpec, Size
 from chipwise.spec.price import Terms
 
@@ -20,8 +21,20 @@ Recompute = Literal["none", "selective", "full"]
 AttentionKernel = Literal["eager", "sdpa", "flash"]
 Shard = Literal["none", "zero1", "zero2", "zero3", "fsdp"]
 Schedule = Literal["1f1b", "interleaved-1f1b", "zero-bubble", "dualpipe"]
-Optimizer = Literal["adamw", "adamw-bf16", "adamw-8bit", "adafactor", "sgd", "lion", "muon"]
-Method = Literal["full", "lora", "qlora", "adapter"]
+Optimizer = Literal[
+    "adamw",
+    "adamw-bf16",
+    "adamw-8bit",
+    "paged-adamw",
+    "paged-adamw-8bit",
+    "galore-adamw",
+    "galore-adamw-8bit",
+    "adafactor",
+    "sgd",
+    "lion",
+    "paged-lion",
+    "muon",
+]
 Framework = Literal[
     "megatron-core",
     "megatron",
@@ -46,7 +59,6 @@ FRAMEWORKS: tuple[Framework, ...] = (
     "ascend",
     "other",
 )
-LoraTargets = Literal["qv", "qkv", "attention", "mlp", "qkv+mlp", "all-linear", "all-linear+head"]
 
 
 class TrainingWorkload(Frozen):
@@ -62,8 +74,10 @@ class TrainingWorkload(Frozen):
     base_dtype: BaseDtype | None = None
     """Storage of the frozen base weights (adapter methods)."""
     lora_rank: Count | None = None
-    lora_targets: LoraTargets | None = None
+    lora_targets: str | None = None
+    """A word of ``targets.WORDS`` or names of modules with commas between them."""
     trainable_params: Size | None = None
+    tuning: Tuning = Tuning()
     packing: bool | None = None
 
 

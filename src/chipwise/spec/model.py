@@ -20,12 +20,22 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Projection(Frozen):
+    """One linear module that no other field describes, under its public name."""
+
+    name: str
+    """Path within a layer, such as ``linear_attn.out_proj``."""
+    outputs: Count
+    inputs: Count
+
+
 class AttentionSpec(Frozen):
     """One attention block; ``mla`` uses the latent ranks, the others the head widths.
 
-    ``linear`` stands for recurrent or linear attention (gated delta net, Mamba-like): its exact
-    weights are given as ``extra_params`` and it keeps a state of fixed size, not a KV cache:
-    ``heads`` matrices of ``head_dim`` × ``value_head_dim`` for each sequence.
+    ``linear`` stands for recurrent or linear attention (gated delta net, Mamba-like): its matrices
+    are listed as ``projections``, the rest of its weights counted as ``extra_params``. It keeps a
+    state of fixed size, not a KV cache: ``heads`` matrices of ``head_dim`` × ``value_head_dim``
+    for each sequence.
     """
 
     kind: Literal["mha", "gqa", "mla", "linear"]
@@ -52,6 +62,8 @@ class AttentionSpec(Frozen):
     o_groups: Count = 1
     output_gate: bool = False
     """The query projection carries an equally wide output gate."""
+    projections: tuple[Projection, ...] = ()
+    """Further linear modules: those of recurrent layers, indexers, head gates."""
     extra_params: Size = 0
     """Parameters of this block that the fields above do not describe (sinks, conv, decay …)."""
 
@@ -113,6 +125,9 @@ class ModelSpec(Frozen):
 
     id: str
     family: str
+    architecture: str = ""
+    """``model_type`` of the public configuration, which decides how modules are called; empty
+    where there is none."""
     hidden: Count
     vocab: Size
     layers: Annotated[tuple[LayerGroup, ...], Field(min_length=1)]

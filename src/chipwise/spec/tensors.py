@@ -128,6 +128,8 @@ def _attention_tensors(spec: AttentionSpec, hidden: int) -> Iterator[Tensor]:
         if spec.output_bias:
             yield Tensor("output.bias", "attention", (hidden,))
     yield Tensor("qk_norm", "norm", (spec.qk_norm_params,))
+    for module in spec.projections:
+        yield Tensor(module.name, "attention", (module.outputs, module.inputs))
     yield Tensor("extra", "attention", (spec.extra_params,))
 
 
@@ -195,7 +197,7 @@ def _feed_forward_tensors(spec: FeedForwardSpec, hidden: int) -> Iterator[Tensor
             "shared_expert", "shared_expert", hidden, spec.shared_expert_hidden, spec.gated, False
         )
         if spec.shared_expert_gate:
-            yield Tensor("shared_expert.gate", "shared_expert", (1, hidden))
+            yield Tensor("shared_expert.switch", "shared_expert", (1, hidden))
     yield Tensor("ffn.extra", "other", (spec.extra_params,))
 
 

@@ -17,8 +17,10 @@ from chipwise.catalogue.rows import model_from_row
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
-from chipwise.spec.job import Dtype, Framework, LoraTargets, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.job import Dtype, Framework, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.method import METHODS, PACKED
 from chipwise.spec.model import Frozen
+from chipwise.spec.targets import WORDS
 
 Cells = Mapping[str, str]
 
@@ -226,7 +228,7 @@ def _workload(row: Cells, strategy: Strategy) -> TrainingWorkload:
             "method": _method(method, base),
             "base_dtype": base,
             "lora_rank": rank,
-            "lora_targets": targets if targets in get_args(LoraTargets) else None,
+            "lora_targets": targets if targets in WORDS else None,
             "trainable_params": count_in(row, "trainable_params"),
             "packing": _flag(row, "packing"),
         }
@@ -234,11 +236,14 @@ def _workload(row: Cells, strategy: Strategy) -> TrainingWorkload:
 
 
 def _method(text: str, base: str | None) -> str:
+    """The method whose counts and memory a row's words stand for; ``adapter`` for other makes."""
     if text == "full":
         return "full"
-    if text.startswith("q") or base in ("int4", "int8", "nf4", "nf4-dq", "fp4"):
+    if text.startswith("q") or base in PACKED:
         return "qlora"
-    return "lora" if text.startswith("lora") else "adapter"
+    word = text.split(" ", maxsplit=1)[0].replace("_", "-").removesuffix("-tuning")
+    word = "ln-tuning" if word in ("ln", "layernorm") else word
+    return word if word in METHODS else "adapter"
 
 
 def _precision(row: Cells) -> str | None:

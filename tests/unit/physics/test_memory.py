@@ -26,6 +26,7 @@ def test_selective_or_flash_layers_keep_34_bytes_per_token_and_width() -> None:
         ),
         expert_token_bytes=0.0,
         score_token_bytes=0.0,
+        adapter_token_bytes=0.0,
         layers=layers,
         tp=1.0,
         sequence_parallel=0.0,
@@ -44,7 +45,7 @@ def test_sequence_parallelism_divides_all_of_a_layer() -> None:
     def layer(sequence_parallel: float) -> float:
         return float(
             activations.layer_token_bytes(
-                8.0, 4.0, 22.0, 0.0, 0.0, 1.0, 2.0, sequence_parallel, 0.0, 1.0
+                8.0, 4.0, 22.0, 0.0, 0.0, 0.0, 1.0, 2.0, sequence_parallel, 0.0, 1.0
             )
         )
 
@@ -70,17 +71,17 @@ def test_adam_in_mixed_precision_is_sixteen_bytes_per_parameter() -> None:
     # 2 weights + 2 gradients + 4 master + 8 moments
     params = 1e9
     weights = states.kept_weights_bytes(params, 0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 1.0)
-    gradients = states.kept_gradient_bytes(params, 0.0, 0.0, 1.0, 1.0, 1.0, 2.0)
-    updated = states.optimizer_params(params, 0.0, 0.0, 1.0, 1.0, 1.0)
-    optimizer = states.kept_optimizer_bytes(updated, 8.0, 4.0)
+    gradients = states.kept_gradient_bytes(params, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 2.0)
+    updated = states.optimizer_params(params, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    optimizer = states.kept_optimizer_bytes(updated, 8.0, 1.0, 0.0, 4.0)
     assert weights + gradients + optimizer == pytest.approx(16e9)
 
 
 def test_what_leaves_the_device_is_on_the_host() -> None:
     # 14 GB weights and 14 GB gradients go together, 84 GB of states on their own
-    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 0.0, 0.0) == pytest.approx(115e9)
-    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 1.0, 0.0) == pytest.approx(87e9)
-    assert states.host_bytes(14e9, 14e9, 84e9, 0.0, 1.0, 1.0) == 0
+    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 0.0, 0.0, 0.0) == pytest.approx(115e9)
+    assert states.host_bytes(14e9, 14e9, 84e9, 3e9, 1.0, 0.0, 0.0) == pytest.approx(87e9)
+    assert states.host_bytes(14e9, 14e9, 84e9, 0.0, 1.0, 1.0, 0.0) == 0
 
 
 def test_offloaded_activations_leave_one_layer_on_the_device() -> None:

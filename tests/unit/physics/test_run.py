@@ -10,15 +10,15 @@ from chipwise.physics import run
 def test_a_checkpoint_of_bloom_is_2_3_terabytes() -> None:
     # 176.2e9 parameters · (2 weights + 4 master + 8 Adam) = 2.47e12 bytes = 2.24 TiB; published
     # as 2.3 TB with optimizer states, 329 GB (328.3 GiB) without [bloom2022]
-    whole = run.checkpoint_bytes(176.247e9, 1.0, 2.0, 4.0, 8.0, 0.0, 0.0)
+    whole = run.checkpoint_bytes(176.247e9, 1.0, 1.0, 2.0, 4.0, 8.0, 0.0, 0.0)
     assert whole / 2**40 == pytest.approx(2.3, rel=0.03)
-    assert run.checkpoint_bytes(176.247e9, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0) / 2**30 == pytest.approx(
-        329, rel=0.005
-    )
+    assert run.checkpoint_bytes(
+        176.247e9, 1.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0
+    ) / 2**30 == pytest.approx(329, rel=0.005)
 
 
 def test_frozen_weights_are_not_saved_again() -> None:
-    assert run.checkpoint_bytes(7e9, 0.0, 0.5, 0.0, 8.0, 8e6, 16.0) == 8e6 * 16
+    assert run.checkpoint_bytes(7e9, 0.0, 0.0, 0.5, 0.0, 8.0, 8e6, 16.0) == 8e6 * 16
 
 
 def test_a_run_is_its_steps_compilation_checkpoints_and_waiting() -> None:

@@ -49,7 +49,7 @@ def test_causal_attention_needs_half_of_the_scores() -> None:
     # two layers of 4096 = 32 · (64 + 64): 2 FLOP × width × mean keys seen
     full = operations.attention_flop_per_token(8192.0, 0.0, 1024.0, 0.0, 2.0)
     assert full == 2 * 8192 * 1024
-    assert operations.attended_tokens(2048.0, 0.5) == 1024
+    assert operations.attended_tokens(2048.0, 0.0, 0.5) == 1024
     assert operations.attended_window_tokens(2048.0, 4096.0, 0.5) == 1024
     # window 512 of 2048: 512 - 512²/4096
     assert operations.attended_window_tokens(2048.0, 512.0, 0.5) == 512 - 512**2 / 4096

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from chipwise.catalogue.hf.fields import Fields
-from chipwise.spec.model import AttentionSpec, FeedForwardSpec, LayerGroup, ModelSpec
+from chipwise.spec.model import AttentionSpec, FeedForwardSpec, LayerGroup, ModelSpec, Projection
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 
@@ -48,6 +48,7 @@ def attention(
     gate: bool = False,
     value_dim: int = 0,
     shared_kv: bool = False,
+    projections: tuple[Projection, ...] = (),
 ) -> AttentionSpec:
     """Attention with plain query, key, value heads; ``bias`` is for query, key/value, output."""
     return AttentionSpec(
@@ -63,8 +64,14 @@ def attention(
         qk_norm_params=qk_norm,
         output_gate=gate,
         shared_kv=shared_kv,
+        projections=projections,
         extra_params=extra,
     )
+
+
+def projection(name: str, outputs: int, inputs: int) -> Projection:
+    """A linear module of its own, by its path within a layer."""
+    return Projection(name=name, outputs=outputs, inputs=inputs)
 
 
 class Sizes(NamedTuple):
@@ -143,6 +150,7 @@ def model(
     return ModelSpec(
         id=id,
         family=f.family,
+        architecture=f.family,
         hidden=hidden,
         vocab=vocab,
         layers=grouped(layers),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chipwise.catalogue.hf.blocks import Layer, model
+from chipwise.catalogue.hf.blocks import Layer, model, projection
 from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.hf.sparse import experts
-from chipwise.spec.model import AttentionSpec, ModelSpec
+from chipwise.spec.model import AttentionSpec, ModelSpec, Projection
 
 _RATIOS = {
     "sliding_attention": 0,
@@ -72,6 +72,7 @@ def _attention(f: Fields, hidden: int, ratio: int) -> AttentionSpec:
     rank, groups = f.size("q_lora_rank", least=1), f.size("o_groups", least=1)
     f.ignore("qk_rope_head_dim")
     window = f.size("sliding_window", least=1)
+    modules, small = _compressor(f, hidden, width, rank, ratio)
     return AttentionSpec(
         kind="gqa",
         heads=heads,
@@ -83,20 +84,32 @@ def _attention(f: Fields, hidden: int, ratio: int) -> AttentionSpec:
         shared_kv=True,
         o_lora_rank=f.size("o_lora_rank", least=1),
         o_groups=groups,
-        extra_params=heads + _compressor(f, hidden, width, rank, ratio),
+        projections=modules,
+        extra_params=heads + small,
     )
 
 
-def _compressor(f: Fields, hidden: int, width: int, q_rank: int, ratio: int) -> int:
-    """Parameters of the compressor, and of the indexer where entries are also selected."""
+def _compressor(
+    f: Fields, hidden: int, width: int, q_rank: int, ratio: int
+) -> tuple[tuple[Projection, ...], int]:
+    """Modules of the compressor and, where entries are also selected, of the indexer; the rest."""
     heads, index_width = f.size("index_n_heads", least=1), f.size("index_head_dim", least=1)
+    own, index = "self_attn.compressor", "self_attn.compressor.indexer"
     if ratio == 0:
-        return 0
+        return (), 0
     if ratio == 128:
-        return 2 * hidden * width + ratio * width + width
-    core = 4 * hidden * width + 2 * ratio * width + width
-    index = 4 * hidden * index_width + 2 * ratio * index_width + index_width
-    return core + index + q_rank * heads * index_width + hidden * heads
+        return _pair(own, width, hidden), ratio * width + width
+    return (
+        *_pair(own, 2 * width, hidden),
+        *_pair(index, 2 * index_width, hidden),
+        projection(f"{index}.q_b_proj", heads * index_width, q_rank),
+        projection(f"{index}.weights_proj", heads, hidden),
+    ), 2 * ratio * width + width + 2 * ratio * index_width + index_width
+
+
+def _pair(path: str, outputs: int, inputs: int) -> tuple[Projection, Projection]:
+    gate = projection(f"{path}.gate_proj", outputs, inputs)
+    return projection(f"{path}.kv_proj", outputs, inputs), gate
 
 
 READERS: dict[str, Callable[[Fields, str], ModelSpec]] = {"deepseek_v4": deepseek_v4}

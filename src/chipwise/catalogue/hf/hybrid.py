@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from chipwise.catalogue.hf.blocks import FULL, SLIDING, Layer, Sizes, attention, model, sizes
+from chipwise.catalogue.hf.blocks import (
+    FULL,
+    SLIDING,
+    Layer,
+    Sizes,
+    attention,
+    model,
+    projection,
+    sizes,
+)
 from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.hf.sparse import experts
 from chipwise.i18n import _
-from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec
+from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec, Projection
 
 LINEAR = "linear_attention"
 
@@ -72,7 +81,6 @@ def _delta_net(f: Fields, hidden: int) -> AttentionSpec:
     kernel = f.size("linear_conv_kernel_dim", default=4, least=1)
     key, value = key_heads * key_dim, value_heads * value_dim
     mixed = 2 * key + value
-    projections = hidden * (mixed + value + 2 * value_heads) + value * hidden
     small = mixed * kernel + 2 * value_heads + value_dim
     return AttentionSpec(
         kind="linear",
@@ -80,8 +88,23 @@ def _delta_net(f: Fields, hidden: int) -> AttentionSpec:
         kv_heads=key_heads,
         head_dim=key_dim,
         value_head_dim=value_dim,
-        extra_params=projections + small,
+        projections=(
+            *_delta_inputs(f.family, hidden, mixed, value, value_heads),
+            projection("linear_attn.out_proj", hidden, value),
+        ),
+        extra_params=small,
     )
+
+
+def _delta_inputs(
+    family: str, hidden: int, mixed: int, value: int, heads: int
+) -> tuple[Projection, ...]:
+    """Qwen3-Next fuses its input projections in pairs; Qwen 3.5 has four."""
+    widths = {"qkvz": mixed + value, "ba": 2 * heads}
+    if family != "qwen3_next":
+        widths = {"qkv": mixed, "z": value, "b": heads, "a": heads}
+    names = {f"linear_attn.in_proj_{what}": width for what, width in widths.items()}
+    return tuple(projection(name, width, hidden) for name, width in names.items())
 
 
 def nemotron_h(f: Fields, id: str) -> ModelSpec:
@@ -133,8 +156,7 @@ def _mamba(f: Fields, hidden: int) -> AttentionSpec:
     mixed = inner + 2 * groups * state
     bias = f.flag("use_bias")
     f.expect("mamba_proj_bias", bias)
-    weights = hidden * (inner + mixed + heads) + inner * hidden
-    weights += (inner + mixed + heads + hidden) if bias else 0
+    biases = (inner + mixed + heads + hidden) if bias else 0
     small = mixed * kernel + (mixed if f.flag("use_conv_bias", True) else 0) + 3 * heads + inner
     return AttentionSpec(
         kind="linear",
@@ -142,7 +164,11 @@ def _mamba(f: Fields, hidden: int) -> AttentionSpec:
         kv_heads=groups if heads % groups == 0 else heads,
         head_dim=state,
         value_head_dim=width,
-        extra_params=weights + small,
+        projections=(
+            projection("mixer.in_proj", inner + mixed + heads, hidden),
+            projection("mixer.out_proj", hidden, inner),
+        ),
+        extra_params=biases + small,
     )
 
 
@@ -304,7 +330,7 @@ def step(f: Fields, id: str) -> ModelSpec:
             bias=(on, on, on),
             window=window,
             qk_norm=2 * head_dim,
-            extra=heads * s.hidden,
+            projections=(projection("self_attn.g_proj", heads, s.hidden),),
         )
 
     kinds = {
@@ -353,7 +379,12 @@ def minimax(f: Fields, id: str) -> ModelSpec:
         heads=s.heads,
         kv_heads=s.heads,
         head_dim=s.head_dim,
-        extra_params=5 * s.hidden * inner + inner,
+        projections=(
+            projection("self_attn.qkv_proj", 3 * inner, s.hidden),
+            projection("self_attn.output_gate", inner, s.hidden),
+            projection("self_attn.out_proj", s.hidden, inner),
+        ),
+        extra_params=inner,
     )
     full = attention(heads=s.heads, kv_heads=s.kv_heads, head_dim=s.head_dim)
     kinds = f.per_layer("layer_types", s.layers) or [

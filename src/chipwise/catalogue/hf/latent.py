@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chipwise.catalogue.hf.blocks import Layer, model
+from chipwise.catalogue.hf.blocks import Layer, model, projection
 from chipwise.catalogue.hf.fields import Fields
 from chipwise.catalogue.hf.sparse import experts
-from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec
+from chipwise.spec.model import AttentionSpec, FeedForwardSpec, ModelSpec, Projection
 
 
 def deepseek(f: Fields, id: str) -> ModelSpec:
@@ -19,8 +19,9 @@ def deepseek(f: Fields, id: str) -> ModelSpec:
     hidden, num_layers = f.size("hidden_size", least=1), f.layers("num_hidden_layers")
     own = _latent_attention(f, hidden)
     indexers = f.per_layer("indexer_types", num_layers)
+    without = {"projections": (), "extra_params": 0}
     blocks = [
-        own.model_copy(update={"extra_params": 0}) if kind == "shared" else own
+        own.model_copy(update=without) if kind == "shared" else own
         for kind in indexers or ["full"] * num_layers
     ]
     sparse = _mixture(f)
@@ -53,6 +54,7 @@ def _latent_attention(f: Fields, hidden: int) -> AttentionSpec:
     value = f.size("v_head_dim", least=1)
     on = f.flag("attention_bias")
     f.ignore("num_key_value_heads", "head_dim", "qk_head_dim")
+    indexer = _indexer(f, hidden, q_rank)
     return AttentionSpec(
         kind="mla",
         heads=heads,
@@ -66,19 +68,24 @@ def _latent_attention(f: Fields, hidden: int) -> AttentionSpec:
         q_lora_rank=q_rank,
         kv_lora_rank=kv_rank,
         qk_rope_dim=rope,
-        extra_params=_indexer(f, hidden, q_rank),
+        projections=indexer,
+        extra_params=2 * indexer[1].outputs if indexer else 0,
     )
 
 
-def _indexer(f: Fields, hidden: int, q_rank: int) -> int:
-    """Parameters of the sparse-attention indexer: queries, one key with its norm, head weights."""
+def _indexer(f: Fields, hidden: int, q_rank: int) -> tuple[Projection, ...]:
+    """The sparse-attention indexer: queries, one key (which has a norm), head weights."""
     f.ignore("index_topk", "index_topk_freq", "index_topk_pattern", "indexer_rope_interleave")
     f.ignore("index_share_for_mtp_iteration", "index_skip_topk_offset")
     f.ignore("layer_types", "num_experts")
     heads, width = f.size("index_n_heads", default=0), f.size("index_head_dim", default=0)
     if not heads:
-        return 0
-    return q_rank * heads * width + hidden * width + 2 * width + hidden * heads
+        return ()
+    return (
+        projection("self_attn.indexer.wq_b", heads * width, q_rank),
+        projection("self_attn.indexer.wk", width, hidden),
+        projection("self_attn.indexer.weights_proj", heads, hidden),
+    )
 
 
 def _mixture(f: Fields) -> FeedForwardSpec:
