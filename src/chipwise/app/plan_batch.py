@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from chipwise.app.documents import Range
 from chipwise.app.documents_plan import BatchAdvice
-from chipwise.columns import model_columns, run_columns, workload_columns
+from chipwise.columns import training_columns
+from chipwise.defaults import resolve
 from chipwise.i18n import _
 from chipwise.physics import MODEL
 from chipwise.physics.batch import extra_tokens_share
-from chipwise.spec.job import Framework, TrainingJob
+from chipwise.spec.job import TrainingJob
 from chipwise.units import show
 
 USUAL_TOKENS_PER_STEP = 2**20
@@ -23,7 +24,6 @@ TOKENS_PER_DEVICE = 2**10
 """At least so many tokens for each device; published: 16 million on 16,384 devices."""
 _WASTEFUL = 1.0
 """Extra tokens over those needed from which a batch is warned of: half of the run is waste."""
-_ANY_STACK: Framework = "megatron-core"
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,8 @@ def law_of(job: TrainingJob) -> Law | None:
     Args:
         job: a job with model and sequence length; the layout does not matter.
     """
-    columns: dict[str, float] = {
-        **model_columns(job.model, 2),
-        **workload_columns(job.workload, job.model),
-        **run_columns(job, _ANY_STACK),
-    }
+    resolved = resolve(job)
+    columns, _keys = training_columns(resolved.job, next(iter(resolved.alternatives)))
     if job.workload.method != "full" or columns["tokens"] <= 0:
         return None
     names = ("critical_batch_tokens", "optimal_batch_tokens", "advised_batch_tokens")
