@@ -289,6 +289,8 @@ def _recompute_choices(
 
 def _usual_recompute(job: TrainingJob, strategy: Strategy, stack: Stack) -> tuple[Recompute, ...]:
     """What the stack does when nothing is said, in order of preference."""
+    if job.workload.method == "prefix":
+        return ("none",)
     if stack.recompute == "full":
         return ("full",)
     if job.workload.method != "full":

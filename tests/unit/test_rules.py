@@ -8,6 +8,7 @@ from chipwise import rules
 from chipwise.catalogue.models import load_model
 from chipwise.catalogue.names import parse_system
 from chipwise.errors import LayoutError
+from chipwise.spec import tuning_rules
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
 
 LLAMA = load_model("llama-2-7b")  # 32 heads, 32 layers, width 4096
@@ -89,7 +90,7 @@ def test_the_smallest_batch_that_ranks_can_share_is_a_multiple() -> None:
 
 def test_a_rank_wider_than_the_model_is_refused() -> None:
     with pytest.raises(LayoutError, match="4096"):
-        rules.rank_within_width(5000, LLAMA.hidden)
+        tuning_rules.rank_within_width(5000, LLAMA.hidden)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_base_format_that_contradicts_the_method_names_the_right_method(
 ) -> None:
     workload = TrainingWorkload.model_validate({"method": method, "base_dtype": base})
     with pytest.raises(LayoutError, match=f"--method {use}"):
-        rules.method_suits_base(workload)
+        tuning_rules.method_suits_base(workload)
 
 
 def test_tp_beyond_the_fast_link_is_allowed_with_a_warning() -> None:

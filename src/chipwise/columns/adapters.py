@@ -5,9 +5,9 @@ from __future__ import annotations
 from chipwise.catalogue.optimizers import SMALLEST_PAGED, USUAL_RANK, OptimizerFacts, optimizers
 from chipwise.columns.model import Scalars
 from chipwise.spec.adapters import (
-    ia3_width,
     linear_targets,
     outer_params,
+    own_params,
     targets_of,
     trained_params,
     virtual_tokens,
@@ -28,7 +28,7 @@ _DORA_COPIES = 4
 """fp32 copies of a matrix that peft's DoRA makes for the norm of its columns: the low-rank
 product, the base weight, the scaled product and their sum [peft]."""
 _UNKNOWN_SHARE = 0.25
-"""Share of linear inputs that adapters of an unknown make keep."""
+"""Share of linear inputs that adapters keep of which only their number is known. Assumed."""
 _QKV, _OUT = ("query", "key", "value"), ("output",)
 _KEPT = {
     (True, False, False): 0.5,
@@ -90,8 +90,20 @@ def _inputs_saved(workload: TrainingWorkload, model: ModelSpec) -> float:
         return shares.layers / shares.reached
     if workload.method in _LOW_RANK:
         return _KEPT.get(_roles(targets_of(model, workload)), 0.0)
-    unknown = workload.method == "adapter" and workload.trainable_params
-    return _UNKNOWN_SHARE if unknown else 0.0
+    return _UNKNOWN_SHARE if _unknown(workload) else 0.0
+
+
+def _unknown(workload: TrainingWorkload) -> bool:
+    """Whether an adapter is known by its parameter count alone, not by what it adapts."""
+    detailed = workload.lora_targets is not None or workload.tuning.virtual_tokens is not None
+    return bool(workload.trainable_params) and workload.method not in _LOW_RANK and not detailed
+
+
+def trains_norms(workload: TrainingWorkload) -> bool:
+    """Whether norms of the layers have gradients, and so keep their normalised output."""
+    return not adapts(workload.method) or (
+        workload.method == "ln-tuning" and not _unknown(workload)
+    )
 
 
 def _roles(found: tuple[Adapted, ...]) -> tuple[bool, bool, bool]:
@@ -111,18 +123,17 @@ def _saved_width(workload: TrainingWorkload, model: ModelSpec) -> float:
 
     Notes:
         DoRA: the outputs of base and low-rank product, for the gradient of the magnitudes. IA3 and
-        VeRA: what their factors multiply. Bottlenecks: their input, and their width before and
-        after the activation function.
+        VeRA: one value for each of their factors, which it multiplies. Bottlenecks: their input,
+        and their width before and after the activation function.
     """
     method = workload.method
+    if _unknown(workload):
+        return 0.0
     if method == "dora":
         return float(sum(2 * m.count * m.outputs for m in linear_targets(model, workload)))
-    if method == "vera":
-        rank = workload.lora_rank or METHODS[method].rank
-        return float(sum(m.count * (m.outputs + rank) for m in linear_targets(model, workload)))
-    if method == "ia3":
-        return float(sum(m.count * ia3_width(m) for m in linear_targets(model, workload)))
-    if method == "adapter" and not workload.trainable_params:
+    if method in ("ia3", "vera"):
+        return float(own_params(model, workload))
+    if method == "adapter":
         width = workload.lora_rank or METHODS[method].rank
         layers = workload.tuning.train_last or model.num_layers
         return float(2 * layers * (model.hidden + 2 * width))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from chipwise.catalogue.frameworks import Stack, stacks
 from chipwise.catalogue.optimizers import optimizers
-from chipwise.columns.adapters import tuning_columns
+from chipwise.columns.adapters import trains_norms, tuning_columns
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
 from chipwise.columns.model import Scalars, model_columns
@@ -183,9 +183,7 @@ def _state_columns(
         "optimizer_bytes": states,
         "grad_bytes": grad,
         "step_copy_bytes": stack.step_copies * (4.0 if kept_fp32 else compute),
-        "norm_input_bytes": _norm_input_bytes(
-            strategy, stack, compute, adapters and workload.method != "ln-tuning"
-        ),
+        "norm_input_bytes": _norm_input_bytes(strategy, stack, compute, not trains_norms(workload)),
         "dropout_bytes": 0.0,
         "score_bytes": 5.0 if stack.dropout else 6.0,
         "grad_communication_bytes": 4.0 if grad >= 4.0 and stack.storage != "fp32" else 2.0,

@@ -30,9 +30,17 @@ def trained_params(model: ModelSpec, workload: TrainingWorkload) -> int:
     Raises:
         UsageError: the model has no such module, or no place for the method.
     """
-    own = workload.trainable_params or _COUNTS[workload.method](model, workload)
     saved = workload.tuning.modules_to_save
-    return own + sum(outer_params(model)[part] for part in saved)
+    return own_params(model, workload) + sum(outer_params(model)[part] for part in saved)
+
+
+def own_params(model: ModelSpec, workload: TrainingWorkload) -> int:
+    """Parameters of the adapters themselves: as stated, else counted.
+
+    Raises:
+        UsageError: the model has no such module, or no place for the method.
+    """
+    return workload.trainable_params or _COUNTS[workload.method](model, workload)
 
 
 def outer_params(model: ModelSpec) -> Mapping[str, int]:
@@ -182,9 +190,11 @@ def _cache_width(model: ModelSpec, attention: AttentionSpec | None) -> int:
 
 
 def virtual_tokens(workload: TrainingWorkload) -> int:
-    """Virtual tokens of a workload; 0 for methods without."""
+    """Virtual tokens of a workload; 0 for methods without, and where only a count is stated."""
     usual = METHODS[workload.method].virtual_tokens
-    return (workload.tuning.virtual_tokens or usual) if usual else 0
+    if not usual or (workload.trainable_params and workload.tuning.virtual_tokens is None):
+        return 0
+    return workload.tuning.virtual_tokens or usual
 
 
 def _bottleneck(model: ModelSpec, workload: TrainingWorkload) -> int:

@@ -31,13 +31,14 @@ _OWN = ("lora_rank", "lora_targets")
 
 def _gaps(given: TrainingWorkload) -> Iterator[tuple[str, object, str]]:
     trait, tuning = METHODS[given.method], given.tuning
-    if trait.rank and given.lora_rank is None and not _stated_bottleneck(given):
+    counted = bool(given.trainable_params) and given.method not in _LOW_RANK
+    if trait.rank and given.lora_rank is None and not counted:
         text = _("bottlenecks {rank} wide") if given.method == "adapter" else _("LoRA rank {rank}")
         yield "lora_rank", trait.rank, text.format(rank=trait.rank)
-    if trait.targets and given.lora_targets is None:
+    if trait.targets and given.lora_targets is None and not counted:
         targets = _("LoRA on the matrices '{targets}'").format(targets=trait.targets)
         yield "lora_targets", trait.targets, targets
-    if trait.virtual_tokens and tuning.virtual_tokens is None:
+    if trait.virtual_tokens and tuning.virtual_tokens is None and not counted:
         text = _("{n} virtual tokens").format(n=trait.virtual_tokens)
         yield "virtual_tokens", trait.virtual_tokens, text
     if "active_layers" in trait.takes and tuning.active_layers is None:
@@ -45,6 +46,6 @@ def _gaps(given: TrainingWorkload) -> Iterator[tuple[str, object, str]]:
         yield "active_layers", LISA_LAYERS, text
 
 
-def _stated_bottleneck(given: TrainingWorkload) -> bool:
-    """Whether an adapter of any make is known by its parameter count alone."""
-    return given.method == "adapter" and bool(given.trainable_params)
+_LOW_RANK = ("lora", "rslora", "dora", "qlora", "adalora")
+"""Methods whose usual rank and targets are filled in even where the count is stated; others are
+then known by their count alone."""
