@@ -17,8 +17,10 @@ from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator
 from chipwise.spec.job import Dtype, Framework, Recompute, Strategy, TrainingJob, TrainingWorkload
+from chipwise.spec.objective import completed, lengths
 
 _SEVERAL_TOKENS = 16384
+_USUAL_LENGTH = 4096
 _LARGEST_CHUNKS = 6
 PEAK_OF: dict[str, str] = {
     **{"fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "int8": "int8"},
@@ -79,7 +81,7 @@ def _workload(job: TrainingJob, framework: Framework, notes: list[str]) -> Train
     given = job.workload
     updates: dict[str, object] = {}
     if given.seq_len is None:
-        updates["seq_len"] = min(4096, job.model.max_context or 4096)
+        updates["seq_len"] = usual_seq_len(job)
         notes.append(_("sequence length {n} tokens").format(n=updates["seq_len"]))
     if given.precision is None:
         updates["precision"] = default_precision(job.cluster.accelerator, framework)
@@ -92,7 +94,18 @@ def _workload(job: TrainingJob, framework: Framework, notes: list[str]) -> Train
         updates["base_dtype"] = "bf16"
     if given.method in ("lora", "qlora"):
         updates |= _lora(given, notes)
+    if given.objective.loss != "sft":
+        seq_len = given.seq_len or usual_seq_len(job)
+        updates["objective"] = completed(given.objective, given.method != "full", seq_len)
     return given.model_copy(update=updates)
+
+
+def usual_seq_len(job: TrainingJob) -> int:
+    """Tokens of a sequence where nothing is said: prompt and completion, or 4096."""
+    objective = job.workload.objective
+    if objective.generates:
+        return sum(lengths(objective, None))
+    return min(_USUAL_LENGTH, job.model.max_context or _USUAL_LENGTH)
 
 
 def _lora(given: TrainingWorkload, notes: list[str]) -> dict[str, object]:

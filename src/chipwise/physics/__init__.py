@@ -9,8 +9,10 @@ from chipwise.physics import (
     activations,
     collectives,
     cost,
+    experience,
     layer,
     memory,
+    objectives,
     operations,
     parameters,
     products,
@@ -22,5 +24,5 @@ from chipwise.quantity import Model
 
 MODEL = Model.of(
     *(parameters, states, activations, memory, operations, products, layer, collectives),
-    *(training, run, cost),
+    *(training, run, cost, objectives, experience),
 )

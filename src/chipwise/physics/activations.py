@@ -13,9 +13,15 @@ from chipwise.quantity import Array, quantity
 
 
 @quantity(unit="1", source="arithmetic")
-def microbatch_tokens(micro_batch: Array, seq_len: Array, cp: Array) -> Array:
-    """Tokens of one micro-batch on one device (context parallelism splits the sequence). [1]"""
-    return micro_batch * seq_len / cp
+def microbatch_tokens(
+    micro_batch: Array, seq_len: Array, cp: Array, sequences_per_example: Array
+) -> Array:
+    """Tokens of one micro-batch on one device (context parallelism splits the sequence). [1]
+
+    Notes:
+        Preference losses run a chosen and a rejected sequence for each example, as one batch.
+    """
+    return micro_batch * sequences_per_example * seq_len / cp
 
 
 @quantity(unit="1", source="arithmetic")

@@ -230,6 +230,8 @@ def host_bytes(
 
 
 @quantity(unit="B", source="arithmetic")
-def host_needed_bytes(host_bytes: Array, devices_per_node: Array) -> Array:
+def host_needed_bytes(
+    host_bytes: Array, devices_per_node: Array, companion_host_bytes: Array
+) -> Array:
     """What the devices of one node keep in host memory together. [B]"""
-    return host_bytes * devices_per_node
+    return (host_bytes + companion_host_bytes) * devices_per_node

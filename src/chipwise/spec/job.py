@@ -12,6 +12,7 @@ from pydantic import Field
 
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.model import Count, Frozen, ModelSpec, Size
+from chipwise.spec.objective import Objective
 from chipwise.spec.price import Terms
 
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4"]
@@ -65,6 +66,7 @@ class TrainingWorkload(Frozen):
     lora_targets: LoraTargets | None = None
     trainable_params: Size | None = None
     packing: bool | None = None
+    objective: Objective = Objective()
 
 
 class Run(Frozen):
