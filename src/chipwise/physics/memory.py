@@ -53,7 +53,7 @@ def step_peak_bytes(
 def dynamic_bytes(
     loss_peak_bytes: Array, step_peak_bytes: Array, companion_peak_bytes: Array
 ) -> Array:
-    """The largest of the moments: at the loss, at the step, while others than the policy work. [B]"""
+    """The largest of the moments: the loss, the step, and when others than the policy work. [B]"""
     return np.maximum(np.maximum(loss_peak_bytes, step_peak_bytes), companion_peak_bytes)
 
 
@@ -147,8 +147,8 @@ def fragment_bytes(
 
     Notes:
         Fragments arise where blocks come and go, so they grow with the dynamic part, not with
-        the weights; an engine's pool is taken whole and leaves none. At the loss, logits blocks of ever new sizes find no room in the cache unless
-        freed activations leave it.
+        the weights; the pool of an engine leaves none. At the loss, logits blocks of ever new
+        sizes find no room in the cache unless freed activations leave it.
     """
     homeless = np.maximum(0.0 * logits_bytes, logits_bytes - kept_activation_bytes)
     at_loss = loss_peak_bytes * (1 + fragmentation) + logits_fragmentation * homeless
