@@ -151,11 +151,12 @@ def engine_cache_bytes(
 
     Notes:
         Engines fill their share of the memory (``rollout_memory_taken`` = 1, where the share is
-        stated); else no more is taken than the sequences in flight need. At least one sequence
-        has room.
+        stated); else no more is taken than the sequences in flight need, and a large model gets a
+        quarter of its weights at least. At least one sequence has room.
     """
     room = rollout_memory_share * visible_bytes - engine_weights_bytes
-    needed = np.minimum(room, wanted_sequences * sequence_cache_bytes)
+    most = np.maximum(room, engine_weights_bytes / 4)
+    needed = np.minimum(most, wanted_sequences * sequence_cache_bytes)
     return np.maximum(sequence_cache_bytes, np.where(rollout_memory_taken > 0, room, needed))
 
 
