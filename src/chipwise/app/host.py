@@ -15,7 +15,8 @@ def host_bytes(point: Evaluated) -> float | None:
     Notes:
         Counted as what leaves the devices. Pinned buffers of the transfer come on top.
     """
-    return point.memory["host_needed_bytes"] if point.strategy.offloads else None
+    away = point.job.workload.objective.reference == "offloaded"
+    return point.memory["host_needed_bytes"] if point.strategy.offloads or away else None
 
 
 def host_holds(cluster: Cluster, needed: float) -> bool:
