@@ -18,9 +18,11 @@ from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator
 from chipwise.spec.job import Dtype, Framework, Recompute, Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.method import adapts
+from chipwise.spec.objective import completed, lengths
 from chipwise.spec.usual_tuning import usual_tuning
 
 _SEVERAL_TOKENS = 16384
+_USUAL_LENGTH = 4096
 _LARGEST_CHUNKS = 6
 PEAK_OF: dict[str, str] = {
     **{"fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "int8": "int8"},
@@ -81,7 +83,7 @@ def _workload(job: TrainingJob, framework: Framework, notes: list[str]) -> Train
     given = job.workload
     updates: dict[str, object] = {}
     if given.seq_len is None:
-        updates["seq_len"] = min(4096, job.model.max_context or 4096)
+        updates["seq_len"] = usual_seq_len(job)
         notes.append(_("sequence length {n} tokens").format(n=updates["seq_len"]))
     if given.precision is None:
         updates["precision"] = default_precision(job.cluster.accelerator, framework)
@@ -94,7 +96,18 @@ def _workload(job: TrainingJob, framework: Framework, notes: list[str]) -> Train
         updates["base_dtype"] = "bf16"
     filled, said = usual_tuning(given)
     notes.extend(said)
+    if given.objective.loss != "sft":
+        seq_len = given.seq_len or usual_seq_len(job)
+        updates["objective"] = completed(given.objective, adapts(given.method), seq_len)
     return given.model_copy(update=updates | filled)
+
+
+def usual_seq_len(job: TrainingJob) -> int:
+    """Tokens of a sequence where nothing is said: prompt and completion, or 4096."""
+    objective = job.workload.objective
+    if objective.generates:
+        return sum(lengths(objective, None))
+    return min(_USUAL_LENGTH, job.model.max_context or _USUAL_LENGTH)
 
 
 _FOUR_BIT_PAYS = 2.5

@@ -33,6 +33,13 @@ MEMORY_PARTS = (
     "gathered_gradient_bytes",
     "dequantised_bytes",
     "optimizer_step_bytes",
+    "reference_bytes",
+    "reward_model_bytes",
+    "teacher_bytes",
+    "critic_states_bytes",
+    "frozen_logits_bytes",
+    "rollout_weights_bytes",
+    "rollout_cache_bytes",
 )
 MEMORY = (
     *("allocated_bytes", "reserved_bytes", "process_bytes", "needed_bytes", "usable_bytes"),
@@ -46,6 +53,7 @@ TIME_PARTS = (
     "optimizer_time",
     "step_host_time",
     "straggler_time",
+    "companion_time",
 )
 TIME = ("step_time", "tokens_per_s", "tokens_per_s_per_device", "mfu", "hfu")
 

@@ -14,6 +14,7 @@ from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import Strategy, TrainingJob, TrainingWorkload
 from chipwise.spec.model import ModelSpec
+from chipwise.spec.objective import Objective
 from chipwise.spec.tensors import params_total
 from chipwise.spec.tuning_rules import check_optimizer, check_tuning
 
@@ -77,6 +78,37 @@ def degrees(strategy: Strategy) -> tuple[int, int, int, int, int, int]:
 def check_workload(workload: TrainingWorkload, model: ModelSpec) -> None:
     """Rules of what is trained, whatever the layout."""
     check_tuning(workload, model)
+    check_objective(workload)
+
+
+def check_objective(workload: TrainingWorkload) -> None:
+    """Rules of what is minimised."""
+    what = workload.objective
+    if what.reference == "adapter-off" and workload.method == "full":
+        text = _("reference adapter-off needs adapters, but method full trains the weights")
+        message = _("{text}; use {near}").format(text=text, near="'--reference copy'")
+        raise LayoutError("adapter-off-needs-adapters", message, nearest=["copy", "offloaded"])
+    if what.generates and workload.seq_len is not None:
+        completion_fills_sequence(what, workload.seq_len)
+    group, batch = what.group_size or 1, workload.global_batch
+    if batch is not None and batch % group:
+        below = batch // group * group
+        text = _("global batch {batch} is no multiple of the group size {group}").format(
+            batch=batch, group=group
+        )
+        near = [size for size in (below, below + group) if size]
+        raise _broken("group-divides-batch", text, "global-batch", batch, near)
+
+
+def completion_fills_sequence(what: Objective, seq_len: int) -> None:
+    """A trained sequence is a prompt and its completion."""
+    prompt, completion = what.prompt_len or 0, what.completion_len or 0
+    both = what.prompt_len is not None and what.completion_len is not None
+    least = prompt + completion if both else prompt + completion + 1
+    if seq_len < least or (both and seq_len > least):
+        text = _("prompt {prompt} and completion {completion} are no sequence of {seq_len} tokens")
+        text = text.format(prompt=prompt or "?", completion=completion or "?", seq_len=seq_len)
+        raise _broken("completion-fills-sequence", text, "seq", seq_len, [least])
 
 
 def attention_heads(model: ModelSpec) -> int:

@@ -15,6 +15,7 @@ from chipwise.columns import matmul_share, training_columns
 from chipwise.i18n import _
 from chipwise.spec.job import Strategy, TrainingJob
 from chipwise.spec.method import adapts
+from chipwise.spec.objective import REFERENCED, engine_share
 from chipwise.spec.usual_tuning import usual_tuning
 from chipwise.units import show
 
@@ -34,7 +35,8 @@ class Gap:
 
 def assumptions_of(one: Complete) -> tuple[Assumption, ...]:
     """All filled gaps of a job, largest effect first; those without a computed effect last."""
-    gaps = [*_workload_gaps(one), *_strategy_gaps(one), *_hardware_gaps(one)]
+    gaps = [*_workload_gaps(one), *_objective_gaps(one)]
+    gaps += [*_strategy_gaps(one), *_hardware_gaps(one)]
     compared = [gap for gap in gaps if gap.other is not None]
     pairs = [gap.other for gap in compared if gap.other is not None]
     rough = compare([(one.job, one.strategy), *pairs])
@@ -87,6 +89,30 @@ def _workload_gaps(one: Complete) -> Iterator[Gap]:
             batch=used.global_batch, tokens=show(used.global_batch * (used.seq_len or 1), "1")
         )
         yield Gap(text)
+
+
+def _objective_gaps(one: Complete) -> Iterator[Gap]:
+    """What is taken for granted of models beside the policy and of generation."""
+    stated, used = one.stated.workload.objective, one.job.workload.objective
+    if stated.reference is None and used.loss in REFERENCED:
+        yield Gap(_("reference: {kind}").format(kind=used.reference))
+    if not used.generates:
+        return
+    if stated.prompt_len is None or stated.completion_len is None:
+        text = _("prompts of {prompt} tokens, answers of {completion} tokens, all that long")
+        yield Gap(text.format(prompt=used.prompt_len, completion=used.completion_len))
+    if stated.group_size is None and (used.group_size or 1) > 1:
+        yield Gap(_("{n} answers to each prompt").format(n=used.group_size))
+    if stated.rollout is None:
+        yield Gap(_("answers are generated on the devices that train"))
+    if stated.rollout_memory is None and used.rollout == "shared":
+        text = _("the rollout engine takes what its answers need, up to {share:.0%} of the memory")
+        yield Gap(text.format(share=engine_share(used)))
+    if used.loss == "ppo" and stated.critic is None:
+        yield Gap(_("a critic like the policy"))
+    if used.loss == "ppo" and stated.reward_model is None:
+        yield Gap(_("a reward model like the policy"))
+    yield Gap(_("generation as fast as memory and products allow: engines are slower"))
 
 
 def _strategy_gaps(one: Complete) -> Iterator[Gap]:

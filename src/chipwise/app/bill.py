@@ -25,13 +25,24 @@ _NAMES = {
     "working_bytes": "working memory",
     "logits_bytes": "logits and loss",
     "optimizer_step_bytes": "optimizer step copies",
+    "reference_bytes": "reference weights",
+    "reward_model_bytes": "reward model weights",
+    "teacher_bytes": "teacher weights",
+    "critic_states_bytes": "critic states",
+    "critic_peak_bytes": "critic at work",
+    "frozen_logits_bytes": "teacher logits",
+    "rollout_weights_bytes": "rollout engine weights",
+    "rollout_cache_bytes": "rollout KV cache",
 }
 _ROUNDING = 1e-6
 _ALWAYS = (
     *("weights_resident_bytes", "adapter_bytes"),
     *("optimizer_state_bytes", "communication_buffer_bytes"),
+    *("reference_bytes", "reward_model_bytes", "teacher_bytes", "critic_states_bytes"),
 )
 """Alive from step to step."""
+_ENGINE = ("rollout_weights_bytes", "rollout_cache_bytes")
+"""Alive while answers are generated; from step to step unless the engine sleeps."""
 _AT_STEP = ("gradient_bytes", "optimizer_step_bytes")
 """Alive when the optimizer steps; freed layer by layer if it steps inside the backward pass."""
 
@@ -132,13 +143,30 @@ def _alive(values: Scalars) -> Iterator[tuple[str, float]]:
     if values["load_peak_bytes"] > values["training_peak_bytes"]:
         yield "weights_resident_bytes", values["weights_resident_bytes"]
         yield LOADED, values["load_peak_bytes"] - values["weights_resident_bytes"]
+    elif values["companion_peak_bytes"] > max(values["loss_peak_bytes"], values["step_peak_bytes"]):
+        yield from _alive_beside(values)
     elif values["step_peak_bytes"] > values["loss_peak_bytes"]:
         yield from _alive_at_step(values)
     else:
         for name in MEMORY_PARTS:
             kept = values["gradients_persist"] if name == "gradient_bytes" else 1.0
+            if name in _ENGINE:
+                kept = 1 - values["rollout_asleep"]
             if name != "optimizer_step_bytes":
-                yield name, kept * values[name]
+                yield name, kept * values.get(name, 0.0)
+
+
+def _alive_beside(values: Scalars) -> Iterator[tuple[str, float]]:
+    """While answers are generated, or the critic is trained."""
+    generating = values["rollout_peak_bytes"] >= values["critic_peak_bytes"]
+    for name in _ALWAYS:
+        yield name, values[name]
+    for name in _ENGINE:
+        yield name, values[name] * (1.0 if generating else 1 - values["rollout_asleep"])
+    if generating:
+        yield "gradient_bytes", values["gradients_persist"] * values["gradient_bytes"]
+    else:
+        yield "critic_peak_bytes", values["critic_peak_bytes"]
 
 
 def _alive_at_step(values: Scalars) -> Iterator[tuple[str, float]]:
@@ -146,7 +174,9 @@ def _alive_at_step(values: Scalars) -> Iterator[tuple[str, float]]:
     late = layer if values["gradients_freed_early"] else 1.0
     for name in MEMORY_PARTS:
         if name in _ALWAYS:
-            yield name, values[name]
+            yield name, values.get(name, 0.0)
+        elif name in _ENGINE:
+            yield name, (1 - values["rollout_asleep"]) * values.get(name, 0.0)
         elif name in _AT_STEP:
             yield name, late * values[name]
         elif name == "kept_activation_bytes":

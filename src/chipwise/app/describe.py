@@ -13,6 +13,8 @@ from chipwise.estimate import TIME_PARTS
 from chipwise.physics import MODEL
 from chipwise.spec.job import Strategy, TrainingJob
 from chipwise.spec.method import Tuning
+from chipwise.spec.model import ModelSpec
+from chipwise.spec.objective import Objective
 
 _SMALLEST_SHARE = 1e-9
 _INSIDE = {
@@ -43,9 +45,15 @@ _NAMES = {
     _ON_HOST: "optimizer on the host",
     "step_host_time": "host per step",
     "straggler_time": "stragglers",
+    "rollout_time": "generating answers",
+    "scoring_time": "scoring without gradients",
+    "critic_time": "training the critic",
 }
 _BOUND = {
-    "compute": ("matrix products", "attention", "head and loss"),
+    "compute": (
+        *("matrix products", "attention", "head and loss"),
+        *("scoring without gradients", "training the critic"),
+    ),
     "memory bandwidth": ("memory-bound operators", "gradient accumulation", "optimizer"),
     "host": ("host launches", "host per micro-batch", "host per step"),
     "communication": (
@@ -56,6 +64,7 @@ _BOUND = {
         "gradient synchronisation",
     ),
     "pipeline bubble": ("pipeline bubble",),
+    "generation": ("generating answers",),
     "stragglers": ("stragglers",),
 }
 _ZERO_STAGE = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3}
@@ -117,6 +126,16 @@ def _other(split: Strategy, job: TrainingJob) -> Iterator[tuple[str, Any]]:
     for name in Tuning.model_fields:
         if value := getattr(job.workload.tuning, name):
             yield name, value
+    yield from _objective(job.workload.objective)
+
+
+def _objective(what: Objective) -> Iterator[tuple[str, Any]]:
+    """What is stated or assumed of the loss; nothing for next-token training."""
+    if what.loss == "sft":
+        return
+    for name, value in what:
+        if value is not None:
+            yield name, value.id if isinstance(value, ModelSpec) else value
 
 
 def performance_of(point: Evaluated) -> dict[str, Any]:

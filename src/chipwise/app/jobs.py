@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import lcm
 from pathlib import Path
 
 import numpy as np
 
 from chipwise import rules
 from chipwise.app.evaluation import compare
+from chipwise.app.objective import objective_of
 from chipwise.app.requests import JobRequest
 from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.models import load_model
@@ -75,7 +77,7 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
     job = TrainingJob(
         model=load_model(request.model),
         cluster=cluster,
-        workload=request.workload,
+        workload=request.workload.model_copy(update={"objective": objective_of(request)}),
         strategy=request.strategy,
         run=getattr(request, "run", None) or Run(),
         terms=getattr(request, "terms", None) or Terms(),
@@ -224,5 +226,6 @@ def with_batch(job: TrainingJob, strategy: Strategy) -> TrainingJob:
     pp = strategy.pp or 1
     each = (strategy.micro_batch or 1) * (strategy.dp or 1)
     batch = each * (MICROBATCHES_PER_STAGE * pp if pp > 1 else 1)
+    batch = lcm(batch, job.workload.objective.group_size or 1)
     workload = job.workload.model_copy(update={"global_batch": batch})
     return job.model_copy(update={"workload": workload})

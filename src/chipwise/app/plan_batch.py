@@ -43,7 +43,8 @@ def law_of(job: TrainingJob) -> Law | None:
     """
     resolved = resolve(job)
     columns, _keys = training_columns(resolved.job, next(iter(resolved.alternatives)))
-    if job.workload.method != "full" or columns["tokens"] <= 0:
+    pre_training = job.workload.method == "full" and job.workload.objective.loss == "sft"
+    if not pre_training or columns["tokens"] <= 0:
         return None
     names = ("critical_batch_tokens", "optimal_batch_tokens", "advised_batch_tokens")
     found = MODEL.evaluate(columns, names)

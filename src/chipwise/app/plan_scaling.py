@@ -77,4 +77,5 @@ def _curve(
 
 def _rate(one: Candidate) -> float:
     workload = one.job.workload
-    return (workload.global_batch or 1) * (workload.seq_len or 1) / one.step_time
+    pairs = 2 if workload.objective.pairs else 1
+    return (workload.global_batch or 1) * pairs * (workload.seq_len or 1) / one.step_time

@@ -13,11 +13,13 @@ from chipwise.app.plan_batch import tokens_per_step
 from chipwise.app.requests import PlanTrainRequest, parse_request
 from chipwise.catalogue.load import use_catalogue
 from chipwise.catalogue.sizes import choices_of
-from chipwise.defaults import default_precision
+from chipwise.defaults import default_precision, usual_seq_len
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import TrainingJob
+from chipwise.spec.method import adapts
+from chipwise.spec.objective import completed
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,11 @@ def _with_sequence(job: TrainingJob) -> TrainingJob:
         strategy = strategy.model_copy(update={"optimizer": "adamw"})
     job = job.model_copy(update={"strategy": strategy})
     if job.workload.seq_len is None:
-        return _with(job, seq_len=min(4096, job.model.max_context or 4096))
+        job = _with(job, seq_len=usual_seq_len(job))
+    workload = job.workload
+    what = completed(workload.objective, adapts(workload.method), workload.seq_len)
+    job = _with(job, objective=what)
+    rules.check_workload(job.workload, job.model)
     return job
 
 
@@ -127,10 +133,11 @@ def _batch(jobs: list[TrainingJob]) -> int:
     tokens = tokens_per_step(jobs[0], most)
     target = 2 ** max(0, round(log2(tokens / (jobs[0].workload.seq_len or 1))))
     micro_batch = jobs[0].strategy.micro_batch or 1
-    common = lcm(*{job.cluster.num_devices * micro_batch for job in jobs})
+    group = jobs[0].workload.objective.group_size or 1
+    common = lcm(group, *{job.cluster.num_devices * micro_batch for job in jobs})
     if common <= 2 * target:
         return _up(target, common)
-    return _up(target, micro_batch)
+    return _up(target, lcm(micro_batch, group))
 
 
 def _up(least: int, step: int) -> int:

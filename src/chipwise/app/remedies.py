@@ -79,7 +79,8 @@ def _measures(one: Complete) -> Iterator[Measure]:
             recompute_every=1,
         )
     half = (workload.seq_len or 1) // 2
-    if half >= _SHORTEST_SEQUENCE and half % (split.cp or 1) == 0:
+    fixed = workload.objective.generates
+    if half >= _SHORTEST_SEQUENCE and half % (split.cp or 1) == 0 and not fixed:
         text = _("sequences of {n} tokens").format(n=half)
         yield _work_change(text, f"--seq {half}", seq_len=half)
     if cluster.num_devices > 1 and (split.dp or 1) * (split.cp or 1) > 1:

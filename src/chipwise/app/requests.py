@@ -33,6 +33,7 @@ from chipwise.app.fields import (
     variants,
     words,
 )
+from chipwise.app.objective import ObjectiveFields
 from chipwise.app.refusals import flag_of, usage_error
 from chipwise.app.tuning import OptimizerWord, TuningFields
 from chipwise.i18n import _
@@ -66,7 +67,7 @@ class Request(Frozen):
     """Folder with the user's own catalogue files, which add to or replace the bundled ones."""
 
 
-class JobRequest(TuningFields, Request):
+class JobRequest(TuningFields, ObjectiveFields, Request):
     """A model on a system, with what is trained and how; shared by all training questions."""
 
     model: str | None = None

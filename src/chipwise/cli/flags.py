@@ -113,6 +113,38 @@ def job_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def objective_flags() -> tuple[Flag, ...]:
+    """What training minimises, and what it needs beside the policy."""
+    section = _("Objective")
+    return (
+        Flag("loss", _("what is minimised: next tokens, preferences, rewards, a teacher's outputs"),
+             "L", section=section, choices=(
+            "sft", "dpo", "orpo", "kto", "reward", "ppo", "grpo", "distill")),
+        Flag("reference", _("frozen start of the policy, to stay near it"), "R", section=section,
+             choices=("none", "copy", "offloaded", "adapter-off", "precomputed")),
+        Flag("prompt-len", _("tokens of a prompt (ppo, grpo)"), "N", section=section),
+        Flag("completion-len", _("tokens generated for it at most"), "N", section=section),
+        Flag("group-size", _("completions of one prompt (grpo)"), "N", section=section),
+        Flag("ppo-epochs", _("times each rollout is trained on"), "N", section=section),
+        Flag("rollout", _("generate on the devices that train, or on others beside them"), "W",
+             choices=("shared", "apart"), section=section),
+        Flag("rollout-devices", _("devices beside the system that only generate"), "N",
+             section=section),
+        Flag("rollout-tp", _("devices of one rollout engine"), "N", section=section),
+        Flag("rollout-batch", _("sequences of one rollout, if more than a global batch"), "N",
+             section=section),
+        Flag("rollout-memory", _("share of device memory the engine fills, such as 0.5"), "X",
+             section=section),
+        Flag("rollout-sleep", _("the engine gives its memory back while training"), kind="pair",
+             section=section),
+        Flag("critic", _("value model of ppo, else one like the policy"), "MODEL",
+             section=section),
+        Flag("reward-model", _("model that scores answers; for ppo else one like the policy"),
+             "MODEL", section=section),
+        Flag("teacher", _("model to learn from (distill)"), "MODEL", section=section),
+    )  # fmt: skip
+
+
 def layout_flags() -> tuple[Flag, ...]:
     """How the job is split over devices."""
     section = _("Layout")
@@ -281,4 +313,4 @@ def estimate_flags() -> tuple[Flag, ...]:
     from chipwise.cli.tuning_flags import tuning_flags
 
     job = (system_flag(), *job_flags(), override_flag())
-    return (*job, *tuning_flags(), *layout_flags(), *memory_flags())
+    return (*job, *tuning_flags(), *objective_flags(), *layout_flags(), *memory_flags())

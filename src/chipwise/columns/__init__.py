@@ -21,6 +21,7 @@ from chipwise.columns.job import (
 )
 from chipwise.columns.keys import calibration_keys
 from chipwise.columns.model import Scalars, model_columns
+from chipwise.columns.objective import rollout_columns
 
 __all__ = [
     "COMPILE_SECONDS",
@@ -31,6 +32,7 @@ __all__ = [
     "cost_columns",
     "matmul_share",
     "model_columns",
+    "rollout_columns",
     "run_columns",
     "stack_columns",
     "strategy_columns",

@@ -22,8 +22,9 @@ def cost_columns(job: TrainingJob) -> Scalars:
     rented = rental(cluster, terms.market, terms.as_of)
     devices = rented.offer.devices * rented.count if rented else cluster.num_devices
     tdp = cluster.accelerator.tdp_watts
+    apart = job.workload.objective.devices_apart
     return {
-        "paid_devices": float(devices),
+        "paid_devices": float(devices + apart),
         "device_rent": rented.usd_per_hour / devices / _HOUR if rented else nan,
         "board_power": min(job.power_cap_watts or tdp, tdp) if tdp else job.power_cap_watts or nan,
         "load_power_share": share(LOAD).likely,

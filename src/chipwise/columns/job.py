@@ -13,6 +13,7 @@ from chipwise.columns.adapters import trains_norms, tuning_columns
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
 from chipwise.columns.model import Scalars, model_columns
+from chipwise.columns.objective import head_columns, objective_columns, trained_sequences
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
 from chipwise.spec.hardware import Accelerator, Cluster
@@ -212,6 +213,7 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     precision = workload.precision or "bf16"
     gated_saved = 2 if strategy.compiled else stack.gated_saved
     columns = dict(model_columns(job.model, gated_saved))
+    columns |= head_columns(workload.objective, job.model)
     columns |= cluster_columns(job.cluster, precision, job.power_cap_watts)
     columns |= workload_columns(workload)
     columns |= tuning_columns(workload, job.model, strategy, columns["compute_bytes"])
@@ -220,6 +222,7 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     columns |= strategy_columns(strategy, workload, stack)
     columns |= run_columns(job, strategy.framework or "other")
     columns |= cost_columns(job)
+    columns |= objective_columns(job, columns["compute_bytes"])
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)
@@ -229,7 +232,8 @@ def run_columns(job: TrainingJob, framework: str) -> Scalars:
     """Length of the run, and what it does beside its steps."""
     run, workload = job.run, job.workload
     storage = run.storage_bandwidth or NODE_STORAGE_BANDWIDTH * job.cluster.num_nodes
-    tokens = workload.tokens or (run.sequences or 0.0) * (workload.seq_len or 1)
+    sequences = (run.sequences or 0.0) * trained_sequences(workload)
+    tokens = workload.tokens or sequences * (workload.seq_len or 1)
     return {
         "tokens": float(tokens),
         "checkpoints_per_step": 1.0 / run.checkpoint_every if run.checkpoint_every else 0.0,

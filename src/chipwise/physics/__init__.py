@@ -10,8 +10,10 @@ from chipwise.physics import (
     batch,
     collectives,
     cost,
+    experience,
     layer,
     memory,
+    objectives,
     operations,
     paging,
     parameters,
@@ -24,5 +26,5 @@ from chipwise.quantity import Model
 
 MODEL = Model.of(
     *(parameters, states, activations, memory, paging, operations, products, layer, collectives),
-    *(training, run, batch, cost),
+    *(training, run, batch, cost, objectives, experience),
 )

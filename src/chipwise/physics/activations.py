@@ -19,9 +19,15 @@ def passed_tokens(seq_len: Array, prompt_tokens: Array) -> Array:
 
 
 @quantity(unit="1", source="arithmetic")
-def microbatch_tokens(micro_batch: Array, passed_tokens: Array, cp: Array) -> Array:
-    """Tokens of one micro-batch on one device (context parallelism splits the sequence). [1]"""
-    return micro_batch * passed_tokens / cp
+def microbatch_tokens(
+    micro_batch: Array, passed_tokens: Array, cp: Array, sequences_per_example: Array
+) -> Array:
+    """Tokens of one micro-batch on one device (context parallelism splits the sequence). [1]
+
+    Notes:
+        Preference losses run a chosen and a rejected sequence for each example, as one batch.
+    """
+    return micro_batch * sequences_per_example * passed_tokens / cp
 
 
 @quantity(unit="1", source="arithmetic")

@@ -51,7 +51,13 @@ def machine_power(device_power: Array, host_power_share: Array) -> Array:
     return device_power * (1 + host_power_share)
 
 
+@quantity(unit="1", source="arithmetic", assumes="devices that generate draw what others draw")
+def powered_devices(num_devices: Array, rollout_devices: Array) -> Array:
+    """Devices that train, and those set apart to generate. [1]"""
+    return num_devices + rollout_devices
+
+
 @quantity(unit="J", source="arithmetic")
-def energy(num_devices: Array, machine_power: Array, pue: Array, duration: Array) -> Array:
+def energy(powered_devices: Array, machine_power: Array, pue: Array, duration: Array) -> Array:
     """Electricity of the run as the site draws it, cooling and losses included. [J]"""
-    return num_devices * machine_power * pue * duration
+    return powered_devices * machine_power * pue * duration

@@ -21,13 +21,15 @@ def loss_peak_bytes(
     adapter_temporary_bytes: Array,
     gradient_bytes: Array,
     gradients_persist: Array,
+    frozen_logits_bytes: Array,
 ) -> Array:
     """Beside weights and optimizer states: what is alive when the backward pass starts. [B]
 
     Notes:
         Temporaries of adapters come and go before there are logits: the larger of the two counts.
     """
-    late = np.maximum(logits_bytes, adapter_temporary_bytes)
+    logits = logits_bytes + frozen_logits_bytes
+    late = np.maximum(logits, adapter_temporary_bytes)
     gradients = gradients_persist * gradient_bytes
     transient = gathered_weights_bytes + gathered_gradient_bytes + dequantised_bytes
     return activation_memory_bytes + late + transient + gradients
@@ -54,9 +56,11 @@ def step_peak_bytes(
 
 
 @quantity(unit="B", source="arithmetic")
-def dynamic_bytes(loss_peak_bytes: Array, step_peak_bytes: Array) -> Array:
-    """The larger of the two moments. [B]"""
-    return np.maximum(loss_peak_bytes, step_peak_bytes)
+def dynamic_bytes(
+    loss_peak_bytes: Array, step_peak_bytes: Array, companion_peak_bytes: Array
+) -> Array:
+    """The largest of the moments: the loss, the step, and when others than the policy work. [B]"""
+    return np.maximum(np.maximum(loss_peak_bytes, step_peak_bytes), companion_peak_bytes)
 
 
 @quantity(unit="B", source="arithmetic", parts=True)
@@ -65,10 +69,15 @@ def static_bytes(
     adapter_bytes: Array,
     optimizer_state_bytes: Array,
     communication_buffer_bytes: Array,
+    companion_bytes: Array,
 ) -> Array:
     """What stays from step to step. [B]"""
     return (
-        weights_resident_bytes + adapter_bytes + optimizer_state_bytes + communication_buffer_bytes
+        weights_resident_bytes
+        + adapter_bytes
+        + optimizer_state_bytes
+        + communication_buffer_bytes
+        + companion_bytes
     )
 
 
@@ -162,12 +171,13 @@ def fragment_bytes(
 
     Notes:
         Fragments arise where blocks come and go, so they grow with the dynamic part, not with
-        the weights. At the loss, logits blocks of ever new sizes find no room in the cache unless
-        freed activations leave it.
+        the weights; the pool of an engine leaves none. At the loss, logits blocks of ever new
+        sizes find no room in the cache unless freed activations leave it.
     """
     homeless = np.maximum(0.0 * logits_bytes, logits_bytes - kept_activation_bytes)
     at_loss = loss_peak_bytes * (1 + fragmentation) + logits_fragmentation * homeless
-    return np.maximum(at_loss, step_peak_bytes * (1 + fragmentation)) - dynamic_bytes
+    trained = np.maximum(at_loss, step_peak_bytes * (1 + fragmentation))
+    return np.maximum(trained, dynamic_bytes) - dynamic_bytes
 
 
 @quantity(unit="B", source="pytorch-cuda-allocator")

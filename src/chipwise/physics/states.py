@@ -263,6 +263,12 @@ def host_load_bytes(
 
 
 @quantity(unit="B", source="arithmetic")
-def host_needed_bytes(host_bytes: Array, devices_per_node: Array, host_load_bytes: Array) -> Array:
+def host_needed_bytes(
+    host_bytes: Array,
+    devices_per_node: Array,
+    companion_host_bytes: Array,
+    host_load_bytes: Array,
+) -> Array:
     """Host memory of one node: what its devices keep there, or the checkpoint being read. [B]"""
-    return np.maximum(host_bytes * devices_per_node, host_load_bytes)
+    kept = (host_bytes + companion_host_bytes) * devices_per_node
+    return np.maximum(kept, host_load_bytes)

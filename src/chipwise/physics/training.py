@@ -270,6 +270,7 @@ def step_time(
     optimizer_time: Array,
     step_host_time: Array,
     straggler_time: Array,
+    companion_time: Array,
 ) -> Array:
     """Time of one optimizer step. [s]"""
     return (
@@ -279,13 +280,14 @@ def step_time(
         + optimizer_time
         + step_host_time
         + straggler_time
+        + companion_time
     )
 
 
 @quantity(unit="1", source="arithmetic")
-def step_tokens(global_batch: Array, seq_len: Array) -> Array:
+def step_tokens(global_batch: Array, seq_len: Array, sequences_per_example: Array) -> Array:
     """Tokens of one optimizer step. [1]"""
-    return global_batch * seq_len
+    return global_batch * sequences_per_example * seq_len
 
 
 @quantity(unit="1/s", source="arithmetic")

@@ -36,8 +36,15 @@ MEMORY: Mapping[str, str] = {
     **{"gradients": "#009E73", "gathered gradient": "#7FCEB9"},
     **{"optimizer states": "#E69F00", "optimizer step copies": "#F3CF80"},
     "communication buffers": "#CC79A7",
+    **{
+        "reference weights": "#3A7CA5",
+        "reward model weights": "#81A4CD",
+        "teacher weights": "#16425B",
+    },
+    **{"critic states": "#C98B0B", "critic at work": "#A85B00"},
+    **{"rollout engine weights": "#5B3758", "rollout KV cache": "#B07AA1"},
     **{"kept activations": "#D55E00", "recomputed layer": "#EAAE7F"},
-    **{"logits and loss": "#F0E442", "working memory": "#8C6BB1"},
+    **{"teacher logits": "#B8AE2E", "logits and loss": "#F0E442", "working memory": "#8C6BB1"},
     **{"keys and values": "#D55E00", "forward pass": "#8C6BB1"},
     **{"CUDA graphs": "#A6A6A6", "context and communicators": "#D0D0D0"},
     "other live tensors": "#6B6B6B",
@@ -52,10 +59,13 @@ TIME: Mapping[str, str] = {
     **{"gathering sharded weights": "#E69F00", "gradient synchronisation": "#F2C14E"},
     **{"fetching weights from the host": "#B8860B", "optimizer on the host": "#8B6508"},
     "fetching activations from the host": "#D4A94A",
+    **{"generating answers": "#5B3758", "scoring without gradients": "#B07AA1"},
+    "training the critic": "#C98B0B",
     **{"pipeline bubble": "#CC79A7", "stragglers": "#E6BCD3"},
     **{"host launches": "#4D4D4D", "host per micro-batch": "#808080", "host per step": "#B3B3B3"},
 }
-"""Shares of a step: computing blue, moving memory green, communication orange, waiting pink."""
+"""Shares of a step: computing blue, moving memory green, communication orange, waiting
+pink, what an objective adds violet and brown."""
 MODES: Mapping[str, tuple[str, str]] = {
     "strong": ("#0072B2", "circle"),
     "weak": ("#D55E00", "square"),

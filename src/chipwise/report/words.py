@@ -154,6 +154,17 @@ def _parts() -> dict[str, tuple[str, str]]:
             _("checkpoint being loaded"),
             _("a whole copy beside the weights kept"),
         ),
+        "reference weights": (_("reference weights"), _("the frozen start of the policy")),
+        "reward model weights": (_("reward model weights"), _("frozen, it scores answers")),
+        "teacher weights": (_("teacher weights"), _("frozen, the student learns its outputs")),
+        "teacher logits": (_("teacher logits"), _("vocabulary × tokens of the frozen teacher")),
+        "critic states": (_("critic states"), _("value model: weights and optimizer states")),
+        "critic at work": (_("critic at work"), _("its activations and gradients in training")),
+        "rollout engine weights": (
+            _("rollout engine weights"),
+            _("the policy once more, as it generates"),
+        ),
+        "rollout KV cache": (_("rollout KV cache"), _("keys and values of answers in flight")),
         "keys and values": (_("keys and values"), _("the cache of the sequences asked for")),
         "forward pass": (_("forward pass"), _("the widest moment of one pass")),
         "CUDA graphs": (_("CUDA graphs"), _("recorded launches of the decode steps")),
@@ -187,6 +198,9 @@ def time_part(name: str) -> str:
         "host launches": _("host launches"),
         "host per micro-batch": _("host per micro-batch"),
         "host per step": _("host per step"),
+        "generating answers": _("generating answers"),
+        "scoring without gradients": _("scoring without gradients"),
+        "training the critic": _("training the critic"),
     }
     return names.get(name, name)
 
@@ -224,6 +238,7 @@ def layout(split: Json) -> str:
         _("micro-batch {count}").format(count=split["micro_batch"]),
         "" if split["recompute"] == "none" else _recompute(split),
         _("sequence-parallel") if split["sequence_parallel"] else "",
+        str(split["other"].get("loss", "")),
         "" if split["method"] == "full" else str(split["method"]),
         "" if split["precision"] == "bf16" else str(split["precision"]),
         "" if split["optimizer"] == "adamw" else str(split["optimizer"]),
@@ -289,6 +304,9 @@ def asked(inputs: Json) -> str:
 
 _REPEATED = (
     *("rank", "targets", "base_dtype", "grad_dtype"),
+    *("loss", "reference", "prompt_len", "completion_len", "group_size", "ppo_epochs"),
+    *("rollout", "rollout_devices", "rollout_tp", "rollout_batch", "rollout_memory"),
+    *("critic", "reward_model", "teacher"),
     *("headroom", "catalogue", "market", "as_of", "pue"),
 )
 """What changes an answer and stands in no layout."""

@@ -12,6 +12,7 @@ from chipwise.calibration import Calibration
 from chipwise.columns import (
     cluster_columns,
     cost_columns,
+    rollout_columns,
     run_columns,
     stack_columns,
     training_columns,
@@ -127,6 +128,7 @@ def _cluster_columns(space: Space) -> dict[str, Vector]:
     rows = [
         cluster_columns(one.cluster, one.workload.precision or "bf16", one.power_cap_watts)
         | run_columns(one, space.framework)
+        | rollout_columns(one)
         | {"global_batch": float(one.workload.global_batch or 1)}
         for one in space.jobs
     ]

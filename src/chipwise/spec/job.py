@@ -13,6 +13,7 @@ from pydantic import Field
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.method import Method, Tuning
 from chipwise.spec.model import Count, Frozen, ModelSpec, Size
+from chipwise.spec.objective import Objective
 from chipwise.spec.price import Terms
 
 Dtype = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "int8", "mxfp4", "nvfp4"]
@@ -79,6 +80,7 @@ class TrainingWorkload(Frozen):
     trainable_params: Size | None = None
     tuning: Tuning = Tuning()
     packing: bool | None = None
+    objective: Objective = Objective()
 
 
 class Run(Frozen):

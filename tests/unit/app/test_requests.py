@@ -139,7 +139,9 @@ def test_what_is_not_stated_stays_not_stated_in_the_specs() -> None:
     strategy = fit().strategy.model_dump(exclude_none=True)
     workload = fit().workload.model_dump(exclude_none=True)
     assert strategy == {}
-    assert workload == {"method": "full", "tuning": {"modules_to_save": (), "freeze": ()}}
+    objective = {"loss": "sft"}
+    tuning: dict[str, object] = {"modules_to_save": (), "freeze": ()}
+    assert workload == {"method": "full", "objective": objective, "tuning": tuning}
 
 
 def test_stated_fields_reach_the_specs() -> None:

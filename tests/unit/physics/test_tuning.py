@@ -46,7 +46,7 @@ def test_dora_copies_its_largest_matrix_four_times_and_an_identity() -> None:
 
 def test_temporaries_count_as_far_as_they_exceed_the_logits() -> None:
     def peak(logits: float, temporary: float) -> float:
-        return float(memory.loss_peak_bytes(5e9, logits, 0.0, 0.0, 0.0, temporary, 0.0, 0.0))
+        return float(memory.loss_peak_bytes(5e9, logits, 0.0, 0.0, 0.0, temporary, 0.0, 0.0, 0.0))
 
     assert peak(1e9, 3e9) == 8e9
     assert peak(4e9, 3e9) == 9e9
