@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from chipwise.catalogue.frameworks import Stack, stacks
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
+from chipwise.columns.lengths import length_columns
 from chipwise.columns.model import Scalars, dense_width, model_columns
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
@@ -259,9 +260,18 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     columns |= strategy_columns(strategy, workload, stack)
     columns |= run_columns(job, strategy.framework or "other")
     columns |= cost_columns(job)
+    columns |= _length_columns(workload, strategy)
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)
+
+
+def _length_columns(workload: TrainingWorkload, strategy: Strategy) -> Scalars:
+    """Sequences of unlike length in this layout."""
+    if workload.lengths is None:
+        return {"padded_share": 1.0, "slowest_share": 1.0}
+    found = length_columns(workload, strategy.micro_batch or 1, strategy.dp or 1)
+    return {name: float(value) for name, value in found.items()}
 
 
 def run_columns(job: TrainingJob, framework: str) -> Scalars:

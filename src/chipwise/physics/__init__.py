@@ -9,6 +9,7 @@ from chipwise.physics import (
     activations,
     collectives,
     cost,
+    data,
     layer,
     memory,
     operations,
@@ -22,5 +23,5 @@ from chipwise.quantity import Model
 
 MODEL = Model.of(
     *(parameters, states, activations, memory, operations, products, layer, collectives),
-    *(training, run, cost),
+    *(training, run, cost, data),
 )
