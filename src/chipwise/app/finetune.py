@@ -54,7 +54,7 @@ def plan_finetune(request: PlanFinetuneRequest) -> FinetuneDocument:
     found = choices(request)
     clusters = [cluster for some in found for cluster in some]
     task = task_of(hardest(request), data, clusters)
-    planned = plan_on(per_run(task.request), lines_of_task(task, found), began)
+    planned = plan_on(per_run(task.filled), lines_of_task(task, found), began)
     document = planned.document
     plans = tuple(_plan(plan, task) for plan in document.plans)
     return FinetuneDocument(
@@ -118,7 +118,7 @@ def _methods(planned: Planned, task: Task) -> tuple[MethodBest, ...]:
     """The best option of each method."""
     options = planned.options
     found: dict[str, int] = {}
-    for row in options.rank(per_run(task.request)) if len(options) else ():
+    for row in options.rank(per_run(task.filled)) if len(options) else ():
         found.setdefault(options.candidates[row].job.workload.method, int(row))
     return tuple(
         MethodBest(**dict(point_of(options, row, planned.document.plans)), method=method)

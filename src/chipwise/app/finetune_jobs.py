@@ -47,6 +47,13 @@ class Task:
     global_batch: int
 
     @property
+    def filled(self) -> PlanFinetuneRequest:
+        """The request with what is the same on all systems."""
+        same = {"seq": self.seq, "global_batch": self.global_batch}
+        kept = {name: value for name, value in same.items() if name not in self.request.vary}
+        return self.request.model_copy(update=kept)
+
+    @property
     def cut(self) -> Dataset:
         """The examples that are trained on."""
         return self.data.cut(self.seq)

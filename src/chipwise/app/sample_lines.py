@@ -92,6 +92,9 @@ class _Gathered:
             self.records.append(record)
         except RecursionError:
             self.fail(where, _("nested too deeply"))
+        except json.JSONDecodeError as error:
+            text = _("{reason} at column {column}").format(reason=error.msg, column=error.colno)
+            self.fail(where, text)
         except ValueError as error:
             self.fail(where, str(error))
 
