@@ -84,8 +84,10 @@ def dataset_of(request: PlanFinetuneRequest, vocab: int) -> Dataset:
         said = _("lengths log-normal: median {median}, standard deviation of the logarithm {sigma}")
         words = said.format(median=show(curve.median, "1"), sigma=f"{curve.sigma:.2f}")
         return Dataset(lengths, examples, True, 1.0, "assumed", said=(words,))
-    warning = _("a mean says nothing of padding: all examples are taken to be {length} tokens "
-                "long, and the longest to fill the sequence; --lengths or --data counts it")  # fmt: skip
+    warning = _(
+        "a mean says nothing of padding: all examples are taken to be {length} tokens long, and "
+        "the longest to fill the sequence; --lengths or --data counts it"
+    )
     length = request.length or 1.0
     words = warning.format(length=show(length, "1"))
     return Dataset(np.array([length]), examples, True, 1.0, "assumed", warnings=(words,))
@@ -99,8 +101,8 @@ def _read(request: PlanFinetuneRequest, path: Path, vocab: int) -> Dataset:
     texts = [text for record in sample.records if (text := layout.text_of(record))]
     without = len(sample.records) - len(texts)
     if not texts:
-        text = _("no example has text in {columns}").format(columns=", ".join(layout.columns))
-        raise unreadable(path, text + _broken(sample, 0))
+        reason = _("no example has text in {columns}").format(columns=", ".join(layout.columns))
+        raise unreadable(path, reason + _broken_too(sample))
     counted = count_tokens([one.words for one in texts], request.tokenizer, vocab)
     lengths = np.sort(counted.tokens + np.array([float(one.added) for one in texts]))
     examples = sample.total * len(texts) / len(sample.records)
@@ -133,7 +135,7 @@ def _sampled(path: Path, field: str | None) -> tuple[Sample, Layout]:
     except OSError as error:
         raise unreadable(path, error.strerror or str(error)) from None
     if not sample.records:
-        raise unreadable(path, _("it holds no example") + _broken(sample, 0))
+        raise unreadable(path, _("it holds no example") + _broken_too(sample))
     names = dict.fromkeys(name for record in sample.records[:100] for name in record)
     return sample, _layout(path, list(names), field)
 
@@ -172,6 +174,11 @@ def _broken(sample: Sample, without: int) -> str:
     if without:
         parts.append(_("{count} examples without text left out").format(count=without))
     return "; ".join(parts)
+
+
+def _broken_too(sample: Sample) -> str:
+    """The same behind another reason."""
+    return f"; {_broken(sample, 0)}" if sample.broken else ""
 
 
 def _factor(lengths: Vector, counting: float, whole: bool) -> float:

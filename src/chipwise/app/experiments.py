@@ -139,7 +139,7 @@ def experiments_of(
 def _point(request: PlanFinetuneRequest, data: Dataset, best: Evaluated) -> Evaluated | None:
     """One run in its best layout on the chosen system; None where it does not fit."""
     overrides, cluster = read_overrides(request.set), best.job.cluster
-    updates = {"method": best.job.workload.method, "vary": {}}
+    updates: dict[str, object] = {"method": best.job.workload.method, "vary": {}}
     updates |= {"precision": best.job.workload.precision, "optimizer": best.strategy.optimizer}
     if "global_batch" not in request.grid:
         updates["global_batch"] = best.job.workload.global_batch

@@ -107,9 +107,7 @@ def widened(span: Range, factor: float) -> Range:
     """
     if span.likely <= 0 or factor == 1:
         return span
-    low, high = (
-        exp(hypot(log(end / span.likely), log(factor))) for end in (span.low, span.high)
-    )
+    low, high = (exp(hypot(log(end / span.likely), log(factor))) for end in (span.low, span.high))
     ends = {"low": span.likely / low, "high": span.likely * high}
     return span.model_copy(update=ends)
 

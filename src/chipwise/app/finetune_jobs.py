@@ -170,9 +170,7 @@ def _with_method(task: Task, method: str) -> PlanFinetuneRequest:
 
 def _job(job: TrainingJob, task: Task) -> TrainingJob:
     """A job with the data set, on the stack that fine-tunes on this device."""
-    run = job.run.model_copy(
-        update={"sequences": task.sequences * (task.request.epochs or 1.0)}
-    )
+    run = job.run.model_copy(update={"sequences": task.sequences * (task.request.epochs or 1.0)})
     strategy = job.strategy
     if strategy.framework is None and "fsdp" in trainers(job.cluster.accelerator):
         strategy = strategy.model_copy(update={"framework": "finetune"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp, isfinite, log
 from statistics import NormalDist, linear_regression
 from typing import Any
@@ -32,7 +33,7 @@ class LogNormal:
         normal = NormalDist()
         middles = [(step + 0.5) / STEPS for step in range(STEPS)]
         found = [self.median * exp(self.sigma * normal.inv_cdf(share)) for share in middles]
-        return np.maximum(1.0, np.array(found))
+        return np.array([max(1.0, length) for length in found])
 
 
 def fitted(quantiles: Mapping[str, float]) -> LogNormal:
@@ -96,7 +97,7 @@ def _check(found: Mapping[str, float]) -> None:
         raise _refused(_("lengths are 1 token at least"), "")
     if len(names) < 2:
         raise _refused(_("two quantiles at least are needed, such as p50=400,p90=1200"), "")
-    if any(one > other for one, other in zip(values, values[1:], strict=False)):
+    if any(one > other for one, other in pairwise(values)):
         raise _refused(_("lengths fall where quantiles rise: {text}"), ", ".join(names))
 
 

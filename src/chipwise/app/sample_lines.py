@@ -82,11 +82,11 @@ class _Gathered:
     def take(self, line: bytes, where: str) -> None:
         """One line, with its newline."""
         self.size += len(line)
-        text = line.strip()
-        if not text:
+        content = line.strip()
+        if not content:
             return
         try:
-            record = json.loads(text)
+            record = json.loads(content)
             if not isinstance(record, dict):
                 raise ValueError(_("no JSON object"))
             self.records.append(record)

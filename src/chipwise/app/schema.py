@@ -35,6 +35,7 @@ DOCUMENTS: tuple[type[Part], ...] = (
     CatalogueDocument,
     ErrorDocument,
 )
+_REQUESTS: tuple[type[BaseModel], ...] = (*REQUESTS, PlanFinetuneRequest)
 
 
 def json_schema(name: str | None = None) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def json_schema(name: str | None = None) -> dict[str, Any]:
     Raises:
         UnknownNameError: no such schema.
     """
-    inputs = {_dashed(kind): _schema(kind, "validation") for kind in (*REQUESTS, PlanFinetuneRequest)}
+    inputs = {_dashed(kind): _schema(kind, "validation") for kind in _REQUESTS}
     outputs = {_dashed(kind): _schema(kind, "serialization") for kind in DOCUMENTS}
     if name is None:
         return {"schema": 1, "inputs": inputs, "outputs": outputs}

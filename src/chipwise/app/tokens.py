@@ -23,7 +23,7 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U000200
 _LARGE = 100_000
 """Vocabulary from which tokenizers know whole words of many languages."""
 _CHARACTERS = {False: 3.17, True: 3.94}
-"""Characters per token of English text: Llama 2 with 32k tokens, Llama 3 with 128k [llama3-herd2024]."""
+"""Characters per token of English: Llama 2 with 32k tokens, Llama 3 with 128k [llama3-herd2024]."""
 _CJK_CHARACTERS = {False: 28 / 35, True: 1 / 0.6}
 """Of Chinese text: LLaMA with 32k tokens [chinese-llama2023], DeepSeek with 128k [deepseek-tokens].
 """

@@ -32,9 +32,7 @@ def length_columns(
     lengths = workload.lengths
     if lengths is None:
         return {"padded_share": np.ones(count.shape), "slowest_share": np.ones(count.shape)}
-    pairs, place = np.unique(
-        np.stack([count.ravel(), ranks.ravel()]), axis=1, return_inverse=True
-    )
+    pairs, place = np.unique(np.stack([count.ravel(), ranks.ravel()]), axis=1, return_inverse=True)
     found = np.array([_padded(lengths, int(one), int(other)) for one, other in pairs.T])
     shares = found[place.reshape(-1)] / float(workload.seq_len or lengths.tokens[-1])
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chipwise.i18n import _
 from chipwise.report import words
-from chipwise.report.page import Cell, Column, Listing, NextCommand, Note, Page, Table
+from chipwise.report.page import Cell, Column, Listing, NextCommand, Note, Page, Table, Tone
 from chipwise.report.pages_plan import plan_blocks
 from chipwise.report.words import Json
 from chipwise.units import show
@@ -127,7 +127,7 @@ def _experiments(document: Json) -> tuple[Note | Table, ...]:
     return Note(_experiments_line(found), _tone(found)), _runs(found)
 
 
-def _tone(found: Json) -> str:
+def _tone(found: Json) -> Tone:
     missed = False in (found["meets_deadline"], found["meets_budget"])
     unfit = any(run["duration_s"] is None for run in found["runs"])
     return "bad" if missed or unfit else "plain"

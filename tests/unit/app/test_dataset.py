@@ -151,7 +151,7 @@ def test_a_tokenizer_counts(tmp_path: Path) -> None:
 
 def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", {"text": "a"})
-    with pytest.raises(UsageError, match="tokenizers library|cannot read data file"):
+    with pytest.raises(UsageError, match=r"tokenizers library|cannot read data file"):
         read(path, tokenizer=str(path))
 
 
