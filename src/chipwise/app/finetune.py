@@ -37,7 +37,6 @@ from chipwise.spec.job import TrainingWorkload
 from chipwise.units import show
 
 _FILLINGS: tuple[FillingName, ...] = ("packing", "free", "grouped", "longest", "max")
-_PLAIN = TrainingWorkload()
 _SPREAD = ("duration_s", "device_hours", "cost_usd", "energy_kwh")
 """What the number of tokens changes in proportion."""
 
@@ -183,9 +182,9 @@ def _computed(task: Task, filling: FillingName, micro_batch: int, dp: int) -> fl
     if filling in ("packing", "max"):
         computed = task.sequences_of(filling) * task.seq
     else:
-        workload = task.workload_of(_PLAIN, filling)
+        workload = TrainingWorkload(seq_len=task.longest, lengths=task.lengths_of(filling))
         share = length_columns(workload, micro_batch, dp)["padded_share"]
-        computed = float(share) * (workload.seq_len or 1) * task.data.examples
+        computed = float(share) * task.longest * task.data.examples
     return float(computed_per_useful(computed, useful))
 
 

@@ -19,7 +19,7 @@ from chipwise.i18n import _
 from chipwise.physics.data import packed_sequences
 from chipwise.search.space import trainers
 from chipwise.spec.hardware import Cluster
-from chipwise.spec.job import Lengths, TrainingJob, TrainingWorkload
+from chipwise.spec.job import Lengths, TrainingJob
 from chipwise.spec.model import ModelSpec
 
 MOST_DEVICES = 8
@@ -85,20 +85,14 @@ class Task:
         tokens = float(self.data.lengths.mean()) * self.data.examples
         return float(packed_sequences(tokens, float(self.seq)))
 
-    def workload_of(self, workload: TrainingWorkload, filling: FillingName) -> TrainingWorkload:
-        """A workload with these examples, filled in some way."""
+    def lengths_of(self, filling: FillingName) -> Lengths | None:
+        """The lengths of the examples, filled in some way; None where all are made equal."""
         if filling in ("packing", "max"):
-            return workload.model_copy(update={"packing": True, "seq_len": self.seq})
+            return None
         tokens, shares = distribution_of(self.cut.lengths)
         quarter = max(1, int(self.data.examples // (4 * self.global_batch)))
-        lengths = Lengths(
-            tokens=tokens,
-            shares=shares,
-            padding=filling,
-            pool=min(_POOLED, quarter) * self.global_batch,
-        )
-        updates = {"packing": False, "lengths": lengths, "seq_len": self.longest}
-        return workload.model_copy(update=updates)
+        pool = min(_POOLED, quarter) * self.global_batch
+        return Lengths(tokens=tokens, shares=shares, padding=filling, pool=pool)
 
 
 def task_of(request: PlanFinetuneRequest, data: Dataset, clusters: list[Cluster]) -> Task:
@@ -153,7 +147,8 @@ def lines_of_task(task: Task, found: list[list[Cluster]]) -> list[Line]:
         for variant in variants_of(_with_method(task, method))
         for line in lines_on(found, variant)
     ]
-    return [Line(line.name, tuple(_job(job, task) for job in line.jobs)) for line in lines]
+    lengths = task.lengths_of(task.filling)
+    return [Line(line.name, tuple(_job(job, task, lengths) for job in line.jobs)) for line in lines]
 
 
 def _with_method(task: Task, method: str) -> PlanFinetuneRequest:
@@ -168,13 +163,14 @@ def _with_method(task: Task, method: str) -> PlanFinetuneRequest:
     return parse_request(PlanFinetuneRequest, {**kept, **filled})
 
 
-def _job(job: TrainingJob, task: Task) -> TrainingJob:
+def _job(job: TrainingJob, task: Task, lengths: Lengths | None) -> TrainingJob:
     """A job with the data set, on the stack that fine-tunes on this device."""
     run = job.run.model_copy(update={"sequences": task.sequences * (task.request.epochs or 1.0)})
     strategy = job.strategy
     if strategy.framework is None and "fsdp" in trainers(job.cluster.accelerator):
         strategy = strategy.model_copy(update={"framework": "finetune"})
-    workload = task.workload_of(job.workload, task.filling)
+    filled = {"packing": lengths is None, "lengths": lengths, "seq_len": task.longest}
+    workload = job.workload.model_copy(update=filled)
     return job.model_copy(update={"run": run, "strategy": strategy, "workload": workload})
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from chipwise.catalogue.frameworks import Stack, stacks
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
-from chipwise.columns.lengths import length_columns
+from chipwise.columns.lengths import length_shares
 from chipwise.columns.model import Scalars, dense_width, model_columns
 from chipwise.defaults import PEAK_OF
 from chipwise.quantity import Array
@@ -270,8 +270,7 @@ def _length_columns(workload: TrainingWorkload, strategy: Strategy) -> Scalars:
     """Sequences of unlike length in this layout."""
     if workload.lengths is None:
         return {"padded_share": 1.0, "slowest_share": 1.0}
-    found = length_columns(workload, strategy.micro_batch or 1, strategy.dp or 1)
-    return {name: float(value) for name, value in found.items()}
+    return length_shares(workload, strategy.micro_batch or 1, strategy.dp or 1)
 
 
 def run_columns(job: TrainingJob, framework: str) -> Scalars:

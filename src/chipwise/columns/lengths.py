@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from chipwise.physics.data import expected_longest, grouped_longest
 from chipwise.spec.job import Lengths, TrainingWorkload
 
+_MOST_RANKS = 1 << 20
 Vector = NDArray[np.float64]
 
 
@@ -29,16 +30,24 @@ def length_columns(
     count, ranks = np.broadcast_arrays(
         np.asarray(micro_batch, dtype=np.float64), np.asarray(dp, dtype=np.float64)
     )
+    code = count.ravel() * _MOST_RANKS + ranks.ravel()
+    codes, place = np.unique(code, return_inverse=True)
+    pairs = [divmod(int(one), _MOST_RANKS) for one in codes]
+    each = [length_shares(workload, micro, several) for micro, several in pairs]
+    return {
+        name: np.array([one[name] for one in each])[place].reshape(count.shape)
+        for name in ("padded_share", "slowest_share")
+    }
+
+
+def length_shares(workload: TrainingWorkload, micro_batch: int, dp: int) -> dict[str, float]:
+    """The same for one layout."""
     lengths = workload.lengths
     if lengths is None:
-        return {"padded_share": np.ones(count.shape), "slowest_share": np.ones(count.shape)}
-    pairs, place = np.unique(np.stack([count.ravel(), ranks.ravel()]), axis=1, return_inverse=True)
-    found = np.array([_padded(lengths, int(one), int(other)) for one, other in pairs.T])
-    shares = found[place.reshape(-1)] / float(workload.seq_len or lengths.tokens[-1])
-    return {
-        "padded_share": shares[:, 0].reshape(count.shape),
-        "slowest_share": shares[:, 1].reshape(count.shape),
-    }
+        return {"padded_share": 1.0, "slowest_share": 1.0}
+    mean, slowest = _padded(lengths, micro_batch, dp)
+    longest = float(workload.seq_len or lengths.tokens[-1])
+    return {"padded_share": mean / longest, "slowest_share": slowest / longest}
 
 
 @lru_cache(maxsize=4096)

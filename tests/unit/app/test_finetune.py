@@ -58,8 +58,7 @@ def test_memory_is_judged_at_the_longest_and_time_at_the_mean() -> None:
 
 def test_columns_of_a_micro_batch_by_hand() -> None:
     some = task()
-    workload = some.workload_of(lines_of_task(some, choices(some.request))[0].jobs[0].workload,
-                                "longest")  # fmt: skip
+    workload = lines_of_task(some, choices(some.request))[0].jobs[0].workload
     found = length_columns(workload, np.array([1, 2, 1]), np.array([1, 1, 2]))
     # mean 300 of 600; the longer of two 3700/9 of 600, by padding or by the slower of two ranks
     assert found["padded_share"] == pytest.approx([0.5, 3700 / 5400, 0.5])
