@@ -108,8 +108,24 @@ def _first_stage(columns: Mapping[str, Array]) -> dict[str, Array]:
 def evaluate_time(
     columns: Mapping[str, Array], targets: Sequence[str] = TIME, *, keep_all: bool = False
 ) -> dict[str, Array]:
-    """Time of one step; the parameters to synchronise are those of the embedding stage."""
-    return MODEL.evaluate(_first_stage(columns), targets, keep_all=keep_all)
+    """Time of one step; the parameters to synchronise are those of the embedding stage.
+
+    Where sequences differ in length, steps take the time of the slowest rank's, and rates count
+    the tokens that are computed on average; memory is that of the longest.
+    """
+    first = _first_stage(columns)
+    if np.all(np.asarray(columns.get("slowest_share", 1.0)) == 1):
+        return MODEL.evaluate(first, targets, keep_all=keep_all)
+    length = MODEL.evaluate(first, ("padded_length", "paced_length"))
+    paced = first | {"seq_len": length["paced_length"]}
+    stepping = MODEL.evaluate(paced, ("step_time",), keep_all=keep_all)
+    if set(targets) <= set(stepping):
+        return stepping
+    counted = {"seq_len": length["padded_length"], "step_time": stepping["step_time"]}
+    if "tokens" in first:
+        counted["tokens"] = first["tokens"] * first["padded_share"]
+    rates = MODEL.evaluate(first | counted, targets, keep_all=keep_all)
+    return {**rates, **stepping, **(counted if keep_all else {})}
 
 
 @dataclass(frozen=True)

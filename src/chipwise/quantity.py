@@ -88,11 +88,38 @@ def quantity(*, unit: str, source: str, assumes: str = "", parts: bool = False) 
 
 
 @dataclass(frozen=True)
+class _Plan:
+    """What an evaluation does, in order."""
+
+    steps: tuple[Quantity, ...]
+    inputs: tuple[str, ...]
+    """Columns that are needed, or asked for themselves."""
+    over: tuple[tuple[str, ...], ...]
+    """Intermediates that nothing needs after a step, for each step."""
+
+    @classmethod
+    def of(cls, steps: tuple[Quantity, ...], given: frozenset[str], wanted: Iterable[str]) -> _Plan:
+        """The plan of some steps in order."""
+        needed = [need for step in steps for need in step.needs]
+        inputs = tuple(dict.fromkeys(name for name in (*needed, *wanted) if name in given))
+        kept = {*wanted, *given}
+        last = {need: step.name for step in steps for need in step.needs if need not in kept}
+        over = (
+            tuple(dict.fromkeys(need for need in step.needs if last.get(need) == step.name))
+            for step in steps
+        )
+        return cls(steps, inputs, tuple(over))
+
+
+@dataclass(frozen=True)
 class Model(Mapping[str, Quantity]):
     """A set of quantities, evaluated in dependency order on columns."""
 
     quantities: Mapping[str, Quantity]
     _plans: dict[tuple[frozenset[str], tuple[str, ...]], tuple[Quantity, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _orders: dict[tuple[frozenset[str], tuple[str, ...]], _Plan] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -193,18 +220,21 @@ class Model(Mapping[str, Quantity]):
             Values by name, in the shapes that broadcasting gives.
         """
         wanted = tuple(self.quantities if targets is None else targets)
-        steps = self.order(wanted, columns)
-        values = {name: _double(value) for name, value in columns.items()}
-        kept = {*wanted, *columns}
-        last_user = {need: step.name for step in steps for need in step.needs if need not in kept}
-        for step in steps:
+        plan = self._plan(wanted, columns)
+        values = {name: _double(columns[name]) for name in plan.inputs}
+        for step, over in zip(plan.steps, plan.over, strict=True):
             values[step.name] = step.function(*[values[need] for need in step.needs])
-            for need in () if keep_all else step.needs:
-                if last_user.get(need) == step.name:
-                    values.pop(need, None)
+            for need in () if keep_all else over:
+                del values[need]
         if keep_all:
-            wanted = (*(step.name for step in steps), *wanted)
+            wanted = (*(step.name for step in plan.steps), *wanted)
         return {name: values[name] for name in wanted}
+
+    def _plan(self, wanted: tuple[str, ...], given: Iterable[str]) -> _Plan:
+        key = (frozenset(given), wanted)
+        if key not in self._orders:
+            self._orders[key] = _Plan.of(self.order(wanted, key[0]), key[0], wanted)
+        return self._orders[key]
 
     def explain(
         self, name: str, values: Columns, inputs: Mapping[str, Given], depth: int = 99

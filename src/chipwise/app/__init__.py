@@ -9,7 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chipwise.app import documents, documents_facts, documents_plan, requests
+    from chipwise.app import (
+        documents,
+        documents_facts,
+        documents_finetune,
+        documents_plan,
+        finetune_request,
+        requests,
+    )
 
 
 def _arithmetic(request: requests.JobRequest) -> AbstractContextManager[object]:
@@ -50,6 +57,16 @@ def plan_train(request: requests.PlanTrainRequest) -> documents_plan.PlanDocumen
 
     with _arithmetic(request):
         return planning.plan_train(request)
+
+
+def plan_finetune(
+    request: finetune_request.PlanFinetuneRequest,
+) -> documents_finetune.FinetuneDocument:
+    """Hardware and methods ranked for training on a data set."""
+    from chipwise.app import finetune
+
+    with _arithmetic(request):
+        return finetune.plan_finetune(request)
 
 
 def plan_study(request: requests.PlanStudyRequest) -> documents_plan.StudyDocument:

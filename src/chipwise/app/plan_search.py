@@ -159,8 +159,22 @@ def _is_mistake(error: UsageError) -> bool:
 def no_fits(
     outcomes: Sequence[Outcome], request: PlanTrainRequest, overrides: Mapping[str, float]
 ) -> list[NoFit]:
-    """Each system of the question that offers nothing, with the reason."""
-    return [_no_fit(one, request, overrides) for one in outcomes if not one.best]
+    """Each system of the question that offers nothing, with the reason.
+
+    Where the question varies what is trained, a system offers something if it does for one of the
+    variants; else the reason is that of the variant that comes nearest to fitting.
+    """
+    answered = {one.line.name for one in outcomes if one.best}
+    nearest: dict[str, Outcome] = {}
+    for one in sorted(outcomes, key=_least_share):
+        if one.line.name not in answered:
+            nearest.setdefault(one.line.name, one)
+    named = dict.fromkeys(one.line.name for one in outcomes)
+    return [_no_fit(nearest[name], request, overrides) for name in named if name in nearest]
+
+
+def _least_share(outcome: Outcome) -> float:
+    return min((one.lean.share for one in outcome.found if one.lean), default=float("inf"))
 
 
 def _no_fit(outcome: Outcome, request: PlanTrainRequest, overrides: Mapping[str, float]) -> NoFit:

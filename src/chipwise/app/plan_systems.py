@@ -44,7 +44,7 @@ def lines_of(request: PlanTrainRequest) -> list[Line]:
     """
     use_catalogue(Path(request.catalogue) if request.catalogue else None)
     choices = choices_of(request.on or "", request.max_devices)
-    return [line for one in variants_of(request) for line in _lines(choices, one)]
+    return [line for one in variants_of(request) for line in lines_on(choices, one)]
 
 
 def variants_of(request: PlanTrainRequest) -> list[PlanTrainRequest]:
@@ -56,13 +56,19 @@ def variants_of(request: PlanTrainRequest) -> list[PlanTrainRequest]:
     stated = request.model_dump(exclude_unset=True, exclude={"vary"})
     return [
         parse_request(
-            PlanTrainRequest, {**stated, **dict(zip(request.vary, values, strict=True))}
+            type(request), {**stated, **dict(zip(request.vary, values, strict=True))}
         )
         for values in product(*request.vary.values())
     ] if request.vary else [request]  # fmt: skip
 
 
-def _lines(choices: list[list[Cluster]], request: PlanTrainRequest) -> list[Line]:
+def lines_on(choices: list[list[Cluster]], request: PlanTrainRequest) -> list[Line]:
+    """One line for each system to choose from.
+
+    Args:
+        choices: clusters of each, the smallest first.
+        request: what is trained there; nothing in it is varied.
+    """
     first = _with_sequence(job_on(choices[0][0], request))
     every = [[_on(first, cluster, request) for cluster in clusters] for clusters in choices]
     batch = _batch([job for jobs in every for job in jobs])

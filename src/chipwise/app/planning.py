@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 from chipwise import rules
@@ -46,6 +47,17 @@ from chipwise.spec.job import TrainingJob, TrainingWorkload
 from chipwise.units import show
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what it was made of."""
+
+    document: PlanDocument
+    options: Options
+    """Every candidate that was found."""
+    points: tuple[Evaluated, ...]
+    """The plans of the document, evaluated."""
+
+
 def plan_train(request: PlanTrainRequest) -> PlanDocument:
     """The best layouts on each system, the recommendation first.
 
@@ -53,20 +65,33 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         UsageError: unknown names, a contradiction, or pinned degrees that no system can have.
     """
     began = perf_counter()
+    return plan_on(request, lines_of(request), began).document
+
+
+def plan_on(request: PlanTrainRequest, lines: Sequence[Line], began: float) -> Planned:
+    """The best layouts on given systems.
+
+    Args:
+        request: objective and limits.
+        lines: systems, each in one or several counts, with the job there.
+        began: when the question was asked, on the clock of ``perf_counter``. [s]
+
+    Raises:
+        UsageError: a contradiction, or pinned degrees that no system can have.
+    """
     overrides = read_overrides(request.set)
-    lines = lines_of(request)
     jobs = [job for line in lines for job in line.jobs]
-    asked = [job_on(line.jobs[0].cluster, request) for line in lines]
+    asked = [job_on(line.jobs[0].cluster, request) for line in lines] if request.observed else []
     sites = sites_of(asked, request.observed, overrides)
     with runner_of(request.ray) as runner:
         outcomes = runner.map(search_shard, shards_of(lines, request, overrides, sites))
     require_answer(outcomes)
     options = options_of(outcomes, overrides, sites)
     chosen = chosen_of(options, request)
-    points = [_evaluated(one, overrides, sites) for one in chosen.candidates]
+    points = tuple(_evaluated(one, overrides, sites) for one in chosen.candidates)
     plans = tuple(_plan(rank, point, request, sites) for rank, point in enumerate(points, 1))
     batches = plan_batch.advice_of(jobs[0], [plan.layout.global_batch for plan in plans])
-    return PlanDocument(
+    document = PlanDocument(
         inputs=_inputs(request, jobs[0].workload),
         assumptions=(
             *(site_words(site) for site in sites.values()),
@@ -96,6 +121,7 @@ def plan_train(request: PlanTrainRequest) -> PlanDocument:
         no_fit=tuple(no_fits(outcomes, request, overrides)),
         observed=tuple(map(observed_of, sites.values())),
     )
+    return Planned(document, options, points)
 
 
 def _report(outcomes: Sequence[Outcome], elapsed: float) -> SearchReport:

@@ -284,6 +284,7 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     """Ranked systems and layouts; strategy fields that are stated pin an axis of the search."""
 
     use_case: ClassVar[str] = "plan_train"
+    varied: ClassVar[tuple[str, ...]] = VARIED
     observed: Observed = ()
     """The user's own runs: measured values of the stated configuration, or measurement files."""
     objective: Annotated[Objective, Fold] = "time"
@@ -306,11 +307,11 @@ class PlanTrainRequest(_NeedsModelAndSystem, _RunRequest):
     @model_validator(mode="after")
     def _only_what_changes_training_is_varied(self) -> PlanTrainRequest:
         for name in self.vary:
-            if name not in VARIED:
+            if name not in self.varied:
                 text = _("--vary {name} is not possible; it takes {known}")
-                reason = text.format(name=name, known=", ".join(VARIED))
+                reason = text.format(name=name, known=", ".join(self.varied))
                 raise PydanticCustomError("unknown-variant", "{reason}", {"reason": reason})
-            if getattr(self, name) is not None:
+            if name in self.model_fields_set and getattr(self, name) is not None:
                 reason = _("say either --{name} or --vary {name}").format(name=flag_of(name)[2:])
                 raise PydanticCustomError("contradiction", "{reason}", {"reason": reason})
         return self

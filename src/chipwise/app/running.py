@@ -88,7 +88,8 @@ def run_assumptions(point: Evaluated) -> Iterator[Assumption]:
     values, run = point.time, point.job.run
     if not values["tokens"] > 0:
         return
-    if run.sequences is not None and point.job.workload.tokens is None:
+    workload = point.job.workload
+    if run.sequences is not None and workload.tokens is None and workload.packing is None:
         text = _("each of {sequences} sequences fills {seq} tokens: {tokens} tokens in all")
         yield Assumption(
             text=text.format(

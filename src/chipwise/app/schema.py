@@ -15,13 +15,16 @@ from chipwise.app.documents_facts import (
     QuantitiesDocument,
     ValidateDocument,
 )
+from chipwise.app.documents_finetune import FinetuneDocument
 from chipwise.app.documents_plan import PlanDocument, StudyDocument
+from chipwise.app.finetune_request import PlanFinetuneRequest
 from chipwise.app.requests import REQUESTS
 from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
 
 DOCUMENTS: tuple[type[Part], ...] = (
     PlanDocument,
+    FinetuneDocument,
     StudyDocument,
     FitDocument,
     ServeFitDocument,
@@ -32,6 +35,7 @@ DOCUMENTS: tuple[type[Part], ...] = (
     CatalogueDocument,
     ErrorDocument,
 )
+_REQUESTS: tuple[type[BaseModel], ...] = (*REQUESTS, PlanFinetuneRequest)
 
 
 def json_schema(name: str | None = None) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def json_schema(name: str | None = None) -> dict[str, Any]:
     Raises:
         UnknownNameError: no such schema.
     """
-    inputs = {_dashed(kind): _schema(kind, "validation") for kind in REQUESTS}
+    inputs = {_dashed(kind): _schema(kind, "validation") for kind in _REQUESTS}
     outputs = {_dashed(kind): _schema(kind, "serialization") for kind in DOCUMENTS}
     if name is None:
         return {"schema": 1, "inputs": inputs, "outputs": outputs}

@@ -1,7 +1,7 @@
 """The results of a study as Parquet files, written so that an interruption loses nothing stored.
 
 Each part is written beside its place, flushed to the disk and then renamed, so that it is whole or
-absent. The only module that loads pyarrow, which is an extra.
+absent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chipwise.app.arrow import load_arrow
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 
@@ -41,7 +42,7 @@ class Store:
         Raises:
             UsageError: it holds another study or other files, or cannot be written.
         """
-        self._arrow = _pyarrow()
+        self._arrow = load_arrow("study")
         self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -101,13 +102,3 @@ def _write(path: Path, content: bytes) -> None:
 def _foreign(folder: Path, what: str) -> UsageError:
     text = _("{folder} holds {what}; say --into with another folder")
     return UsageError("foreign-folder", text.format(folder=folder, what=what), folder=str(folder))
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        text = _("a study needs pyarrow: pip install 'chipwise[study]'")
-        raise UsageError("extra-missing", text, extra="study") from None
-    return pyarrow, pyarrow.parquet

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
@@ -87,6 +87,9 @@ Parts = Annotated[tuple[Outer, ...], BeforeValidator(_outer)]
 class TuningFields(Frozen):
     """How a model is fine-tuned; shared by all training questions."""
 
+    leaves_method_open: ClassVar[bool] = False
+    """Whether no stated method means any: what only some methods take then rules out the others."""
+
     method: Annotated[Method, BeforeValidator(_method)] = "full"
     rank: Whole | None = None
     targets: Annotated[str, BeforeValidator(_targets)] | None = None
@@ -113,6 +116,8 @@ class TuningFields(Frozen):
     @model_validator(mode="after")
     def _options_need_their_method(self) -> TuningFields:
         """Each option belongs to some methods; the message names one that takes it."""
+        if self.leaves_method_open and "method" not in self.model_fields_set:
+            return self
         for option, able in _NEEDS.items():
             if getattr(self, option) in (None, ()) or option in METHODS[self.method].takes:
                 continue

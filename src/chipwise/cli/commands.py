@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chipwise.cli import flags
+from chipwise.cli import data_flags, flags
 from chipwise.cli.flags import Argument, Flag
 from chipwise.i18n import _
 
@@ -14,7 +14,8 @@ from chipwise.i18n import _
 class Command:
     """One command of the tree.
 
-    ``use_case`` is a function of ``app`` as ``module:name``, ``request`` the name of its request.
+    ``use_case`` is a function of ``app`` as ``module:name``, ``request`` the name of its request,
+    with its module in front where that is not ``requests``.
     """
 
     path: tuple[str, ...]
@@ -64,6 +65,23 @@ COMMANDS: tuple[Command, ...] = (
             *flags.plan_flags(),
             *flags.cost_flags(),
             *_measurable_flags(),
+        ),
+        pictures=("pareto", "scaling", "memory", "time"),
+    ),
+    Command(
+        ("plan", "finetune"),
+        lambda: _("Rank hardware and methods for a fine-tune, consumer cards included."),
+        "chipwise.app:plan_finetune",
+        "finetune_request:PlanFinetuneRequest",
+        "chipwise plan finetune llama-3.1-8b --examples 52k --lengths p50=400,p90=1200 --on any",
+        lambda: (_model(),),
+        lambda: (
+            *data_flags.data_flags(),
+            *flags.run_flags(),
+            *flags.plan_flags(),
+            *flags.cost_flags(),
+            *_measurable_flags(),
+            *data_flags.grid_flags(),
         ),
         pictures=("pareto", "scaling", "memory", "time"),
     ),

@@ -20,6 +20,7 @@ from chipwise.columns.job import (
     workload_columns,
 )
 from chipwise.columns.keys import calibration_keys
+from chipwise.columns.lengths import length_columns
 from chipwise.columns.model import Scalars, model_columns
 from chipwise.columns.objective import rollout_columns
 
@@ -30,6 +31,7 @@ __all__ = [
     "calibration_keys",
     "cluster_columns",
     "cost_columns",
+    "length_columns",
     "matmul_share",
     "model_columns",
     "rollout_columns",

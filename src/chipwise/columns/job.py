@@ -12,6 +12,7 @@ from chipwise.catalogue.optimizers import optimizers
 from chipwise.columns.adapters import trains_norms, tuning_columns
 from chipwise.columns.cost import cost_columns
 from chipwise.columns.keys import calibration_keys
+from chipwise.columns.lengths import length_shares
 from chipwise.columns.model import Scalars, model_columns
 from chipwise.columns.objective import head_columns, objective_columns, trained_sequences
 from chipwise.defaults import PEAK_OF
@@ -223,9 +224,17 @@ def training_columns(job: TrainingJob, strategy: Strategy) -> tuple[Scalars, dic
     columns |= run_columns(job, strategy.framework or "other")
     columns |= cost_columns(job)
     columns |= objective_columns(job, columns["compute_bytes"])
+    columns |= _length_columns(workload, strategy)
     if stack.dropout and columns["ffn_saved_width"] == columns["ffn_output_width"]:
         columns["dropout_bytes"] = 1.0
     return columns, calibration_keys(job, strategy)
+
+
+def _length_columns(workload: TrainingWorkload, strategy: Strategy) -> Scalars:
+    """Sequences of unlike length in this layout."""
+    if workload.lengths is None:
+        return {"padded_share": 1.0, "slowest_share": 1.0}
+    return length_shares(workload, strategy.micro_batch or 1, strategy.dp or 1)
 
 
 def run_columns(job: TrainingJob, framework: str) -> Scalars:

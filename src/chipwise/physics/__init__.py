@@ -10,6 +10,7 @@ from chipwise.physics import (
     batch,
     collectives,
     cost,
+    data,
     experience,
     layer,
     memory,
@@ -26,5 +27,5 @@ from chipwise.quantity import Model
 
 MODEL = Model.of(
     *(parameters, states, activations, memory, paging, operations, products, layer, collectives),
-    *(training, run, batch, cost, objectives, experience),
+    *(training, run, batch, cost, objectives, experience, data),
 )

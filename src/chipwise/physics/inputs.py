@@ -67,6 +67,8 @@ _HARDWARE = {
 }
 _JOB = {
     "seq_len": ("1", "tokens per sequence"),
+    "padded_share": ("1", "tokens computed per sequence on average, over those of the longest"),
+    "slowest_share": ("1", "the same of the rank that draws the longest sequences"),
     "micro_batch": ("1", "sequences per forward pass and rank"),
     "global_batch": ("1", "sequences per optimizer step"),
     "tokens": ("1", "tokens to train on"),

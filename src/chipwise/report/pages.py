@@ -7,6 +7,7 @@ from collections.abc import Callable
 from chipwise.report.page import Page
 from chipwise.report.pages_choice import study_page
 from chipwise.report.pages_facts import catalogue_page, explain_page, validate_page
+from chipwise.report.pages_finetune import finetune_page
 from chipwise.report.pages_memory import fit_page
 from chipwise.report.pages_plan import estimate_page, plan_page
 from chipwise.report.pages_serve import serve_fit_page
@@ -23,6 +24,7 @@ def page_of(document: Json) -> Page:
 
 _PAGES: dict[str, Callable[[Json], Page]] = {
     "plan": plan_page,
+    "plan finetune": finetune_page,
     "plan study": study_page,
     "fit": fit_page,
     "estimate": estimate_page,

@@ -14,6 +14,26 @@ from chipwise.units import show
 
 def plan_page(document: Json) -> Page:
     """Ranked plans, systems without one, the search, assumptions, the next command."""
+    return plan_blocks(document, _("Plan"), next_command=_after_plan(document))
+
+
+def plan_blocks(
+    document: Json,
+    title: str,
+    *,
+    before: tuple[Block | None, ...] = (),
+    after: tuple[Block | None, ...] = (),
+    next_command: NextCommand | None,
+) -> Page:
+    """The page of any ranked plans.
+
+    Args:
+        document: the plan.
+        title: of the page.
+        before: what is to stand before the table of plans.
+        after: and behind it.
+        next_command: what to type next.
+    """
     plans = document["plans"]
     table = Table(
         "",
@@ -46,7 +66,9 @@ def plan_page(document: Json) -> Page:
         *_best_run(document),
         _best_money(document),
         pages_choice.choice_note(document),
+        *before,
         table,
+        *after,
         pages_choice.other_choices(document),
         pages_choice.families(document),
         pages_choice.binds(document),
@@ -56,9 +78,9 @@ def plan_page(document: Json) -> Page:
         Note(_search_line(document["search"]), "muted"),
         words.warnings(document),
         words.assumptions(document),
-        _after_plan(document),
+        next_command,
     )
-    return page(_("Plan"), table, blocks)
+    return page(title, table, blocks)
 
 
 def _plan_row(plan: Json) -> list[Cell]:
@@ -68,7 +90,7 @@ def _plan_row(plan: Json) -> list[Cell]:
     return [
         Cell(str(plan["rank"]), plan["rank"]),
         Cell(plan["system"], plan["system"]),
-        Cell(words.layout(plan["layout"]), words.layout(plan["layout"])),
+        Cell(_layout(plan), _layout(plan)),
         words.verdict(plan["verdict"]),
         Cell(f"{time.text}\n{_('late')}", time.value, "bad") if late else time,
         Cell("", duration["low"]),
@@ -81,6 +103,12 @@ def _plan_row(plan: Json) -> list[Cell]:
         Cell("", plan["memory"]["capacity_bytes"]),
         Cell(plan["bound_by"], plan["bound_by"]),
     ]
+
+
+def _layout(plan: Json) -> str:
+    """The layout in words; a plan that was chosen among methods always names its own."""
+    split = words.layout(plan["layout"])
+    return f"{split} · {plan['method']}" if plan.get("method") == "full" else split
 
 
 def _cost_cells(plan: Json) -> list[Cell]:
@@ -104,7 +132,7 @@ def _plan_headline(document: Json) -> str:
     best = document["plans"][0]
     return _("Recommended: {system}, {layout}: {duration}; basis: {basis}.").format(
         system=best["system"],
-        layout=words.layout(best["layout"]),
+        layout=_layout(best),
         duration=show(best["duration_s"]["likely"], "s"),
         basis=words.basis(best["duration_s"]["basis"]),
     )

@@ -12,6 +12,7 @@ from chipwise.calibration import Calibration
 from chipwise.columns import (
     cluster_columns,
     cost_columns,
+    length_columns,
     rollout_columns,
     run_columns,
     stack_columns,
@@ -139,7 +140,11 @@ def _cluster_columns(space: Space) -> dict[str, Vector]:
 
 def _derived(space: Space) -> dict[str, Vector]:
     degrees = space.degrees
-    return {"expert_tp": np.where(degrees["ep"] == 1, degrees["tp"], 1.0)}
+    found = {"expert_tp": np.where(degrees["ep"] == 1, degrees["tp"], 1.0)}
+    workload = space.jobs[0].workload
+    if workload.lengths is not None:
+        found |= length_columns(workload, degrees["micro_batch"], degrees["dp"])
+    return found
 
 
 def _host_memory(space: Space) -> NDArray[np.float64]:

@@ -62,6 +62,19 @@ FRAMEWORKS: tuple[Framework, ...] = (
 )
 
 
+class Lengths(Frozen):
+    """How long the sequences of a data set are, and what is done about their differences."""
+
+    tokens: tuple[float, ...]
+    """Lengths, ascending; the last one is the longest there is."""
+    shares: tuple[float, ...]
+    """Of the sequences that are no longer than each; the last one is 1."""
+    padding: Literal["longest", "grouped", "free"]
+    """To the longest of a micro-batch, drawn at random or sorted beforehand, or none at all."""
+    pool: Count = 1
+    """Sequences that are sorted together, where they are sorted."""
+
+
 class TrainingWorkload(Frozen):
     """What is trained: sequence length, batch, method and number format."""
 
@@ -81,6 +94,8 @@ class TrainingWorkload(Frozen):
     tuning: Tuning = Tuning()
     packing: bool | None = None
     objective: Objective = Objective()
+    lengths: Lengths | None = None
+    """Sequences of unlike length, ``seq_len`` the longest; None where all are equally long."""
 
 
 class Run(Frozen):

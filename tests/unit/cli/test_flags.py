@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 
 import pytest
 
@@ -12,7 +13,8 @@ BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def request_of(command: Command) -> type[requests.Request]:
-    kind: type[requests.Request] = vars(requests)[command.request]
+    home, _colon, name = command.request.rpartition(":")
+    kind: type[requests.Request] = vars(import_module(f"chipwise.app.{home or 'requests'}"))[name]
     return kind
 
 
