@@ -50,7 +50,7 @@ class Field:
 
     @classmethod
     def of(cls, table: Table, place: int, limit: float, *, exhaustive: bool = False) -> Field:
-        """Work out the bounds of a table.
+        """Work out the bounds of a table; of a small one all is looked at, which is quicker.
 
         Args:
             table: the candidates.
@@ -62,10 +62,18 @@ class Field:
         everything = np.ones(len(space.templates), dtype=bool)
         kept = everything if exhaustive else undominated(table, bounds.group)
         candidates, allowed = (_allowed(table, bounds, some) for some in (everything, kept))
-        lean = _lean(table, bounds, allowed > 0, limit)
-        fast = _fast(table, bounds, lean <= limit)
+        if int(kept.sum()) * space.num_layouts <= BLOCK:
+            lean = fast = np.where(allowed > 0, 0.0, np.inf)
+        else:
+            lean = _lean(table, bounds, allowed > 0, limit)
+            fast = _fast(table, bounds, lean <= limit)
         kinds = _kinds(table)
         return cls(table, place, limit, bounds, kept, kinds, candidates, allowed, lean, fast)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one block holds all candidates, so that bounds are worth less than they cost."""
+        return int(self.kept.sum()) * self.table.space.num_layouts <= BLOCK
 
     @property
     def open(self) -> Mask:
@@ -73,7 +81,9 @@ class Field:
         return np.isfinite(self.fast)
 
     def seeds(self, where: Mask, most: int) -> Mask:
-        """The layouts of each cluster with the best bounds."""
+        """The layouts of each cluster with the best bounds; all of them where there are none."""
+        if self.is_small:
+            return where
         fast = np.where(where, self.fast, np.inf)
         cluster = self.table.space.cluster
         order = np.lexsort((fast.min(axis=0), cluster))
@@ -112,6 +122,8 @@ class Field:
 
     def evaluated(self, where: Mask, tally: Tally) -> list[Leaders]:
         """All candidates of some groups and layouts, by block the best of each layout."""
+        if self.is_small:
+            return self._evaluated_whole(where, tally)
         found: list[Leaders] = []
         for group in range(self.bounds.num_groups):
             templates = np.flatnonzero(self.kept & (self.bounds.group == group))
@@ -122,6 +134,31 @@ class Field:
                 found.append(part)
                 tally.add("fit", self._by_cluster(fits, layouts))
         tally.add("evaluated", self.count(where))
+        return found
+
+    def _evaluated_whole(self, where: Mask, tally: Tally) -> list[Leaders]:
+        """The same of a small table: all groups in one evaluation."""
+        group, space = self.bounds.group, self.table.space
+        layouts = np.flatnonzero(where.any(axis=0))
+        templates = np.flatnonzero(self.kept & where.any(axis=1)[group])
+        tally.add("evaluated", self.count(where))
+        if not (len(layouts) and len(templates)):
+            return []
+        columns = self.table.rows(templates)
+        share = self.table.share(columns, layouts)
+        able = where[group[templates]][:, layouts]
+        able = able & space.allowed[templates][:, space.stage_choice[layouts]]
+        fits = able & (share <= self.limit)
+        tally.add("fit", self._by_cluster(fits.sum(axis=0), layouts))
+        if not fits.any():
+            return []
+        time = np.where(fits, self.table.time(columns, layouts), np.inf)
+        found: list[Leaders] = []
+        for one in np.unique(group[templates]):
+            down = np.flatnonzero(group[templates] == one)
+            across = np.flatnonzero(fits[down].any(axis=0))
+            some, work = np.ix_(down, across), _Work(self, templates[down], {}, int(one))
+            found.append(work.leaders(time[some], share[some], templates[down], layouts[across]))
         return found
 
     def _by_cluster(self, some: Index, layouts: Index | None = None) -> NDArray[np.int64]:
@@ -150,10 +187,11 @@ class _Work:
         columns = {name: value[down] for name, value in self.columns.items()}
         time = table.time(columns, layouts[across]) if len(across) else np.zeros((0, 0))
         time = np.where(fits[some], time, np.inf)
-        leaders = self._leaders(time, share[some], self.templates[down], layouts[across])
+        leaders = self.leaders(time, share[some], self.templates[down], layouts[across])
         return leaders, fits.sum(axis=0)
 
-    def _leaders(self, time: Vector, share: Vector, templates: Index, layouts: Index) -> Leaders:
+    def leaders(self, time: Vector, share: Vector, templates: Index, layouts: Index) -> Leaders:
+        """The best template of each layout. Times and shares (templates, layouts)."""
         if not len(layouts):
             return Leaders.none(1)
         least = time.min(axis=0)
