@@ -264,7 +264,7 @@ def _micro_batch(job: TrainingJob, layout: Strategy, notes: list[str]) -> int:
     if layout.micro_batch is not None:
         return layout.micro_batch
     dp, pp = layout.dp or 1, layout.pp or 1
-    seq_len = job.workload.seq_len or 1
+    seq_len = (job.workload.seq_len or 1) * (2 if job.workload.objective.pairs else 1)
     per_rank = max(1, (job.workload.global_batch or 10**9) // dp)
     wanted = max(1, _SEVERAL_TOKENS // seq_len) if pp == 1 else max(1, per_rank // pp)
     if pp > 1 and layout.framework not in ("fsdp",):

@@ -12,10 +12,16 @@ from chipwise.validation.observed import apply_shift
 
 
 def time_range(point: Evaluated, likely: float) -> Range:
-    """The interval of a time, throughput or utilization of an evaluated job."""
+    """The interval of a time, throughput or utilization of an evaluated job.
+
+    No published generation calibrates its bound.
+    """
     risk = time_risk(point.job, point.strategy, point.share)
     width = apply_shift(point.shift, "step_time_s", likely, shipped_widths().time * risk)[1]
-    return _around(likely, width, _basis(point, observed=point.shift.time_narrowing < 1))
+    basis = _basis(point, observed=point.shift.time_narrowing < 1)
+    if basis == "calibrated" and point.job.workload.objective.generates:
+        basis = "datasheet"
+    return _around(likely, width, basis)
 
 
 def memory_range(point: Evaluated, likely: float) -> Range:

@@ -22,6 +22,7 @@ from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator, Cluster
 from chipwise.spec.job import Strategy, TrainingJob
+from chipwise.spec.objective import PRECOMPUTABLE, Objective
 
 Pair = tuple[TrainingJob, Strategy]
 _LONGEST_COMBINATION = 4
@@ -89,6 +90,7 @@ def _measures(one: Complete) -> Iterator[Measure]:
         yield _split_change(
             _("8-bit optimizer states"), "--optimizer adamw-8bit", optimizer="adamw-8bit"
         )
+    yield from _companions(workload.objective)
     yield from _adapters(one)
     if not split.offload_optimizer and workload.method == "full":
         yield _split_change(
@@ -127,6 +129,33 @@ def _adapters(one: Complete) -> Iterator[Measure]:
         yield _work_change(
             _("train LoRA adapters on 4-bit weights"), "--method qlora", method="qlora", **updates
         )
+
+
+def _companions(what: Objective) -> Iterator[Measure]:
+    """Less of what lies beside the policy."""
+    if what.rollout == "shared" and not what.rollout_sleep:
+        text = _("the rollout engine gives its memory back while training")
+        yield _objective_change(text, "--rollout-sleep", rollout_sleep=True)
+    if what.rollout == "shared" and what.rollout_memory:
+        half = what.rollout_memory / 2
+        text = _("a rollout engine of {share:.0%} of the memory").format(share=half)
+        yield _objective_change(text, f"--rollout-memory {half:g}", rollout_memory=half)
+    if what.reference == "copy" and what.loss in PRECOMPUTABLE:
+        text = _("the reference's scores computed before training")
+        yield _objective_change(text, "--reference precomputed", reference="precomputed")
+    elif what.reference == "copy":
+        text = _("the reference in host memory")
+        yield _objective_change(text, "--reference offloaded", reference="offloaded")
+
+
+def _objective_change(change: str, flags: str, **updates: object) -> Measure:
+    def apply(pair: Pair) -> Pair:
+        job, split = pair
+        what = job.workload.objective.model_copy(update=dict(updates))
+        workload = job.workload.model_copy(update={"objective": what})
+        return job.model_copy(update={"workload": workload}), split
+
+    return Measure(change, flags, apply)
 
 
 def _split_change(change: str, flags: str, **updates: object) -> Measure:

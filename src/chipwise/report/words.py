@@ -295,8 +295,10 @@ def asked(inputs: Json) -> str:
     words += [
         f"--{name.replace('_', '-')} {quote(str(inputs[name]))}"
         for name in _REPEATED
-        if inputs.get(name) is not None
+        if inputs.get(name) not in (None, "sft")
     ]
+    if inputs.get("rollout_sleep") is not None:
+        words.append("--rollout-sleep" if inputs["rollout_sleep"] else "--no-rollout-sleep")
     if inputs.get("power_cap") is not None:
         words.append(f"--power-cap {inputs['power_cap']:g}W")
     return " ".join([*words, *(f"--set {quote(f'{k}={v}')}" for k, v in _set(inputs))])

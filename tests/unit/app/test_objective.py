@@ -238,3 +238,25 @@ def test_what_fits_nowhere_is_an_answer() -> None:
     with pytest.raises(ChipwiseError):
         fit(parse_request(FitRequest, {**ON, "loss": "ppo", "completion_len": 0}))
     assert fitted(loss="ppo", model="llama-2-70b").verdict == "does not fit"
+
+
+def test_time_with_generation_is_no_calibrated_number_and_is_less_sure() -> None:
+    plain, rollout = estimated(seq=1024).step_time_s, estimated(loss="grpo").step_time_s
+    assert (plain.basis, rollout.basis) == ("calibrated", "datasheet")
+    assert rollout.high / rollout.likely > (plain.high / plain.likely) ** 2
+
+
+def test_remedies_reach_the_models_beside_the_policy() -> None:
+    stated = {"model": "llama-3.1-8b", "loss": "ppo", "completion_len": 2048}
+    flags = {remedy.flags for remedy in fitted(**stated, rollout_memory=0.8).remedies}
+    assert {"--rollout-memory 0.4", "--reference offloaded"} <= flags
+    awake = fitted(**stated, rollout_memory=0.6, rollout_sleep=False)
+    assert "--rollout-sleep" in {remedy.flags for remedy in awake.remedies}
+
+
+def test_the_next_command_repeats_the_objective_but_not_the_usual_one() -> None:
+    from chipwise.report.words import asked
+
+    assert asked(fitted(seq=1024).inputs) == "llama-3.2-1b"
+    line = asked(fitted(loss="grpo", group_size=4, rollout_sleep=False).inputs)
+    assert "--loss grpo" in line and "--group-size 4" in line and "--no-rollout-sleep" in line

@@ -94,8 +94,7 @@ def test_decoding_is_bound_by_bandwidth_or_by_products() -> None:
     # 20 GB at 2 TB/s: 10 ms. 2 × 8e9 × 100 FLOP at 400 TFLOP/s: 4 ms; of 1,000 sequences: 40 ms
     few = experience.decode_step_time(20e9, 2e12, 8e9, 100.0, 1.0, 4e14, 2.0, 32.0, 5e-6)
     many = experience.decode_step_time(20e9, 2e12, 8e9, 1000.0, 1.0, 4e14, 2.0, 32.0, 5e-6)
-    assert few == pytest.approx(0.010)
-    assert many == pytest.approx(0.040)
+    assert [few, many] == pytest.approx([0.010, 0.040])
     # on two devices 64 all-reduces of 5 µs come on top
     spread = experience.decode_step_time(10e9, 2e12, 8e9, 100.0, 2.0, 4e14, 2.0, 32.0, 5e-6)
     assert spread == pytest.approx(0.005 + 64 * 5e-6)
