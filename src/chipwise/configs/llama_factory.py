@@ -11,7 +11,8 @@ TOOL = "llama-factory"
 _OWN = ("finetuning_type", "stage", "cutoff_len", "template")
 _STAGES = ("pt", "sft", "rm", "ppo", "dpo", "kto")
 _METHODS = {"bnb": "bnb", "bitsandbytes": "bnb", "hqq": "hqq", "eetq": "eetq", "gptq": "gptq",
-            "awq": "awq", "aqlm": "aqlm", "quanto": "quanto", "mxfp4": "mxfp4", "fp8": "fp8"}  # fmt: skip
+            "awq": "awq", "aqlm": "aqlm", "quanto": "quanto", "mxfp4": "mxfp4",
+            "fp8": "fp8"}  # fmt: skip
 _ON_THE_FLY = ("bnb", "hqq", "eetq")
 _ATTENTION = {"auto": None, "disabled": "eager", "off": "eager", "sdpa": "sdpa", "fa2": "flash",
               "fa3": "flash"}  # fmt: skip
