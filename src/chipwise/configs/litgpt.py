@@ -53,8 +53,8 @@ def read(marked: Marked) -> Reading:
             "train.max_seq_length": ("seq", whole),
             "train.epochs": ("epochs", float),
             "precision": ("precision", one_of(_PRECISIONS)),
-            "optimizer": ("optimizer", recipes.last_name(words.optimizer)),
-            "optimizer.class_path": ("optimizer", recipes.last_name(words.optimizer)),
+            "optimizer": ("optimizer", recipes.optimizer),
+            "optimizer.class_path": ("optimizer", recipes.optimizer),
         }
     )
     _devices(found)

@@ -39,7 +39,7 @@ def read(marked: Marked) -> Reading:
             "per_device_train_batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
             "num_train_epochs": ("epochs", float),
-            "optim": ("optimizer", words.optimizer),
+            "optim": ("optimizer", recipes.optimizer),
             "flash_attn": ("attention", one_of(_ATTENTION)),
             "ray_num_workers": ("devices", maybe_whole),
         }
@@ -174,9 +174,11 @@ def _optimizer(found: Reading) -> None:
 
 
 def _sharding(found: Reading) -> None:
-    """A DeepSpeed file is named, not part of this one."""
+    """A DeepSpeed file is named, not part of this one; gradients have its number format."""
     if found.marked.get("deepspeed"):
         recipes.other_file(found, "deepspeed")
+        if found.value("precision") in ("bf16", "fp16"):
+            found.take("grad_dtype", found.value("precision"), "deepspeed")
     else:
         found.use("deepspeed")
     if "fsdp" in found.marked:

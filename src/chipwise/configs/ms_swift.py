@@ -42,7 +42,7 @@ def read(marked: Marked) -> Reading:
             "per_device_train_batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
             "num_train_epochs": ("epochs", float),
-            "optim": ("optimizer", words.optimizer),
+            "optim": ("optimizer", recipes.optimizer),
             "attn_impl": ("attention", words.attention),
             "packing": ("packing", flag),
             "torch_dtype": ("precision", words.dtype),

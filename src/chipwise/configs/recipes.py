@@ -12,21 +12,34 @@ from chipwise.i18n import _
 
 
 def named(what: str, known: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """A conversion from many names to values.
+    """A conversion from many names, case and ``-``/``_`` alike, to values.
 
     The conversion raises ValueError with the nearest names for one that is not known.
     """
+    folded = {_fold(name): value for name, value in known.items()}
 
     def convert(value: Any) -> Any:
         name = str(value).strip()
-        if name in known:
-            return known[name]
+        if _fold(name) in folded:
+            return folded[_fold(name)]
         near = " or ".join(f"'{one}'" for one in nearest_names(name, known))
         hint = _("; did you mean {names}?").format(names=near) if near else ""
         text = _("'{name}' is no {what} that is known{hint}")
         raise ValueError(text.format(name=name, what=what, hint=hint))
 
     return convert
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def optimizer(value: Any) -> Any:
+    """An optimizer by any of its names, with or without the Python path before it."""
+    known = {**words.OPTIMIZERS, "cpuoffloadoptimizer": "adamw"}
+    whole_name = str(value).strip()
+    name = whole_name if _fold(whole_name) in known else whole_name.rpartition(".")[2]
+    return named(_("optimizer"), known)(name)
 
 
 def last_name(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -18,6 +18,14 @@ _SCHEDULES = {
     "ZBVZeroBubble": "zero-bubble",
     "DualPipeV": "dualpipe",
 }
+_ATTENTION_KINDS = ("_flex_attn", "_flex", "_varlen", "_irope")
+"""Endings of flavors that differ in their attention kernel only."""
+_INERT = {
+    "expert_tensor_parallel_degree": 1,
+    "enable_async_tensor_parallel": False,
+    "disable_loss_parallel": False,
+}
+"""Values that change nothing; others are listed as not understood."""
 _OLDER = ("training", "experimental")
 """Tables where degrees stood before there was ``[parallelism]``."""
 
@@ -41,7 +49,7 @@ def read(marked: Marked) -> Reading:
             "training.batch_size": ("micro_batch", whole),
             "training.local_batch_size": ("micro_batch", whole),
             "training.global_batch_size": ("global_batch", maybe_whole),
-            "optimizer.name": ("optimizer", words.optimizer),
+            "optimizer.name": ("optimizer", recipes.optimizer),
         }
     )
     for name, field in (
@@ -51,6 +59,9 @@ def read(marked: Marked) -> Reading:
         ("pipeline_parallel_degree", "pp"),
     ):
         found.map({_key(found, name): (field, maybe_whole)})
+    for name, value in _INERT.items():
+        if found.marked.get(_key(found, name)) == value:
+            found.use(_key(found, name))
     _model(found)
     _precision(found)
     _pipeline(found)
@@ -81,7 +92,10 @@ def _model(found: Reading) -> None:
     key = "model.flavor"
     found.use("model.name")
     flavor = str(found.marked.get(key))
-    name = f"{found.marked.get('model.name') or 'llama3'} {flavor}"
+    bare = flavor
+    for ending in _ATTENTION_KINDS:
+        bare = bare.removesuffix(ending)
+    name = f"{found.marked.get('model.name') or 'llama3'} {bare}"
     if flavor.startswith("debugmodel"):
         recipes.note(found, key, _("a model for tests, in no catalogue; name one with --model"))
         return
@@ -115,10 +129,12 @@ def _precision(found: Reading) -> None:
 
 
 def _pipeline(found: Reading) -> None:
-    """With a pipeline the local batch is cut up, one sequence at a time unless said otherwise."""
-    size, name = "pipeline_parallel_microbatch_size", "pipeline_parallel_schedule"
-    schedule, cut = _key(found, name), _key(found, size)
-    found.use(schedule, cut)
+    """With a pipeline the local batch of one rank is cut up."""
+    schedule, size = (
+        _key(found, f"pipeline_parallel_{name}") for name in ("schedule", "microbatch_size")
+    )
+    count = _key(found, "pipeline_parallel_microbatches")
+    found.use(schedule, size, count)
     if (found.value("pp") or 1) == 1:
         return
     kinds = recipes.named(_("schedule that is computed"), _SCHEDULES)
@@ -126,21 +142,29 @@ def _pipeline(found: Reading) -> None:
     if found.value("pp_schedule") not in (None, "1f1b"):
         found.take("vpp", 2, schedule)
     local = found.value("micro_batch") or 8
-    piece = _degree(found, size, 1)
-    if local % piece:
-        text = _("{local} sequences cannot be cut into pieces of {piece}")
-        raise found.refused(cut, text.format(local=local, piece=piece))
-    stated = next(
-        (
-            one
-            for one in ("training.local_batch_size", "training.batch_size")
-            if one in found.marked
-        ),
-        _key(found, "pipeline_parallel_degree"),
-    )
-    found.take("micro_batch", piece, cut if cut in found.marked else stated)
+    pieces, key = _pieces(found, local, size, count)
+    if pieces < 1 or local % pieces:
+        text = _("{local} sequences cannot be cut into {n} equal pieces")
+        raise found.refused(key, text.format(local=local, n=pieces))
+    found.take("micro_batch", local // pieces, key)
     if found.value("global_batch") is None:
-        found.take("accumulation", local // piece, stated)
+        found.take("accumulation", pieces, key)
+
+
+def _pieces(found: Reading, local: int, size: str, count: str) -> tuple[int, str]:
+    """How many, and the key that says so.
+
+    One sequence each unless a size is given; versions with ``[experimental]`` degrees cut into as
+    many pieces as there are stages.
+    """
+    degree = _key(found, "pipeline_parallel_degree")
+    if found.marked.get(count):
+        return _degree(found, "pipeline_parallel_microbatches", 1), count
+    if found.marked.get(size):
+        piece = _degree(found, "pipeline_parallel_microbatch_size", 1)
+        return (local // piece if piece > 0 and local % piece == 0 else 0), size
+    older = degree.startswith("experimental.")
+    return (_degree(found, "pipeline_parallel_degree", 1) if older else local), degree
 
 
 def _sharding(found: Reading) -> None:
@@ -168,9 +192,7 @@ def _recompute(found: Reading) -> None:
     """``selective`` either repeats every N-th layer or keeps the costly operations."""
     key, option = "activation_checkpoint.mode", "activation_checkpoint.selective_ac_option"
     found.use(key, option)
-    mode = found.marked.get(key)
-    if mode is None:
-        return
+    mode = found.marked.get(key) or "selective"
     if mode == "memory_budget":
         recipes.note(found, key, _("what is kept is chosen by the compiler, and left open here"))
         return

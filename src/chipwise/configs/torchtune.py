@@ -51,7 +51,7 @@ def read(marked: Marked) -> Reading:
             "epochs": ("epochs", float),
             "dtype": ("precision", words.dtype),
             "dataset.packed": ("packing", flag),
-            "optimizer._component_": ("optimizer", recipes.last_name(words.optimizer)),
+            "optimizer._component_": ("optimizer", recipes.optimizer),
             "tensor_parallel_dim": ("tp", maybe_whole),
             "context_parallel_dim": ("cp", maybe_whole),
         }
