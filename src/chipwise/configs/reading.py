@@ -92,12 +92,16 @@ class Reading:
     def close(self, harmless: Iterable[str]) -> Reading:
         """List the keys that nothing used and that are not known to be harmless.
 
+        A key without a value says nothing.
+
         Args:
             harmless: patterns of keys without effect on memory or time, such as ``logging.*``.
         """
         patterns = tuple(harmless)
         for key, entry in self.marked.entries.items():
-            if key in self._used or any(fnmatchcase(key, pattern) for pattern in patterns):
+            if entry.value is None or key in self._used:
+                continue
+            if any(fnmatchcase(key, pattern) for pattern in patterns):
                 continue
             self.unknown.append(f"{self.marked.name}:{entry.line} {key}")
         return self
