@@ -18,11 +18,17 @@ _MLP = ("gate_proj", "up_proj", "down_proj")
 _LOSSES = {
     "LinearCrossEntropyLoss": "yes",
     "CEWithChunkedOutputLoss": "yes",
-    "LigerLinearCrossEntropy": "fused",
     "CrossEntropyLoss": "no",
 }
-_MORE = ("DPOLoss", "RSOLoss", "SimPOLoss", "PPOLoss", "GRPOLoss", "GRPOSimpleLoss",
-         "LinearGRPOLoss", "ForwardKLLoss", "ForwardKLWithChunkedOutputLoss")  # fmt: skip
+_MORE = (
+    *("DPOLoss", "RSOLoss", "SimPOLoss", "PPOLoss"),
+    *("GRPOLoss", "GRPOSimpleLoss", "LinearGRPOLoss"),
+    *(
+        f"{kind}KL{way}Loss"
+        for kind in ("Forward", "Reverse", "Symmetric")
+        for way in ("", "WithChunkedOutput")
+    ),
+)
 """Losses of preferences, rewards and distillation."""
 _DISTRIBUTED = ("data_parallel_shard_dim", "fsdp_cpu_offload", "fsdp.cpu_offload",
                 "custom_sharded_layers", "memory_efficient_fsdp_wrap",
