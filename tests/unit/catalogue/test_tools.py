@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from chipwise.app.requests import JobRequest
-from chipwise.catalogue.load import load_catalogue
+from chipwise.catalogue.sources import sources
 from chipwise.catalogue.tools import harmless_keys, tools
 from chipwise.spec.job import Recompute
 
@@ -17,7 +17,7 @@ _BESIDE = {"accumulation", "epochs", "packing"}
 def test_defaults_are_fields_and_have_a_source(name: str) -> None:
     tool = tools()[name]
     assert {*tool.defaults, *tool.adapter_defaults} <= {*JobRequest.model_fields, *_BESIDE}
-    assert tool.source in load_catalogue().sources
+    assert tool.source in sources()
     assert tool.defaults.get("recompute", "none") in get_args(Recompute)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chipwise.catalogue.load import load_catalogue
+from chipwise.catalogue.load import entry_ids
 from chipwise.configs.builders import TORCHTITAN, TORCHTUNE
 from chipwise.errors import UsageError
 from tests.unit.configs.recipe_texts import fields, reading
@@ -33,7 +33,7 @@ def test_builders_name_model_and_method(
 
 
 def test_all_builders_are_in_the_catalogue() -> None:
-    known = set(load_catalogue().models)
+    known = set(entry_ids("models"))
     assert {*TORCHTUNE.values(), *filter(None, TORCHTITAN.values())} <= known
 
 
