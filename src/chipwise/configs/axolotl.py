@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from chipwise.configs import words
+from chipwise.configs import recipes, words
 from chipwise.configs.marked import Marked
 from chipwise.configs.reading import Reading, contradiction, flag, maybe_whole, one_of, whole
+from chipwise.i18n import _
 
 TOOL = "axolotl"
 
@@ -39,8 +40,15 @@ def read(marked: Marked) -> Reading:
             "tensor_parallel_size": ("tp", maybe_whole),
             "context_parallel_size": ("cp", maybe_whole),
             "sequence_parallel_degree": ("cp", maybe_whole),
+            "expert_parallel_size": ("ep", maybe_whole),
         }
     )
+    if marked.get("rl"):
+        text = _(
+            "'{stage}' runs more than one sequence or model for each example; what is computed is "
+            "plain fine-tuning, a lower bound"
+        )
+        recipes.note(found, "rl", text.format(stage=marked.get("rl")))
     _method(found)
     _precision(found)
     _memory(found)
@@ -70,6 +78,11 @@ def _method(found: Reading) -> None:
         found.take("method", "qlora", "adapter")
         key = "load_in_4bit" if four else "load_in_8bit"
         found.take("base_dtype", words.base_dtype(4 if four else 8, double=True), key)
+    if recipes.on(found, "peft_use_dora"):
+        found.take("method", "dora", "peft_use_dora")
+    if marked.get("lora_modules_to_save"):
+        text = _("trained in full beside the adapters, and not counted")
+        recipes.note(found, "lora_modules_to_save", text)
 
 
 def _precision(found: Reading) -> None:
@@ -101,6 +114,8 @@ def _memory(found: Reading) -> None:
         found.take("recompute", "full" if on else "none", "gradient_checkpointing")
         if str(value).lower() in ("unsloth", "offload"):
             found.take("offload", "activations", "gradient_checkpointing")
+    if str(marked.get("activation_offloading") or "false").lower() != "false":
+        found.take("offload", "activations", "activation_offloading")
     for key, kernel in (
         ("eager_attention", "eager"),
         ("sdp_attention", "sdpa"),
@@ -129,7 +144,11 @@ def _sharding(found: Reading) -> None:
             "give that file too, with another --from"
         )
     if marked.get("fsdp") or marked.under("fsdp_config"):
-        found.use("fsdp", *(key for key in marked.entries if key.startswith("fsdp_config.")))
+        found.use(
+            "fsdp",
+            "fsdp_version",
+            *(key for key in marked.entries if key.startswith("fsdp_config.")),
+        )
         key = "fsdp" if "fsdp" in marked else "fsdp_config.fsdp_version"
         words_of = " ".join(map(str, marked.get("fsdp") or []))
         grads_only = "shard_grad_op" in words_of
@@ -137,5 +156,18 @@ def _sharding(found: Reading) -> None:
         offloads = ("fsdp_config.fsdp_offload_params", "fsdp_config.offload_params")
         if "offload" in words_of or any(flag(marked.get(name)) for name in offloads):
             found.take("offload", "optimizer,params", key)
+    _copies(found)
     if flag(marked.get("fsdp_config.activation_checkpointing")):
         found.take("recompute", "full", "fsdp_config.activation_checkpointing")
+
+
+def _copies(found: Reading) -> None:
+    """Shards × copies of a hybrid layout."""
+    sizes = ("dp_shard_size", "dp_replicate_size")
+    found.use(*sizes)
+    shards, copies = (maybe_whole(found.marked.get(key) or 0) for key in sizes)
+    if shards and shards > 1 and found.value("shard") is None:
+        found.take("shard", "fsdp", sizes[0])
+    if shards and shards > 1 and copies and copies > 1:
+        found.take("shard_group", shards, sizes[0])
+        found.take("dp", shards * copies, sizes[1])

@@ -14,6 +14,7 @@ TOOL = "ms-swift"
 _TUNERS = ("tuner_type", "train_type", "sft_type")
 _NEEDED = ("model", "model_id_or_path")
 _OWN = (*_TUNERS, "split_dataset_ratio", "attn_impl", "quant_bits", "torch_dtype", "tuner_backend")
+_OTHERS = ("micro_batch_size", "tensor_model_parallel_size", "train.gpus", "rollout.gpus")
 _ZERO = {"zero0": "none", "zero1": "zero1", "zero2": "zero2", "zero3": "zero3",
          "zero2_offload": "zero2", "zero3_offload": "zero3"}  # fmt: skip
 _OFFLOADS = {"zero2_offload": "optimizer", "zero3_offload": "optimizer,params"}
@@ -22,7 +23,9 @@ _SMALLER = ("use_galore", "lisa_activated_layers")
 
 
 def looks_like(marked: Marked) -> bool:
-    """``model`` beside a key that only ms-swift has."""
+    """``model`` beside a key that only ms-swift has; its Megatron and Ray roles are others."""
+    if any(key in marked for key in _OTHERS):
+        return False
     return any(key in marked for key in _NEEDED) and any(key in marked for key in _OWN)
 
 
