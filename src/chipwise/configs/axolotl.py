@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from chipwise.configs import recipes, words
 from chipwise.configs.marked import Marked
-from chipwise.configs.reading import Reading, contradiction, flag, maybe_whole, one_of, whole
+from chipwise.configs.reading import (
+    Reading,
+    amount,
+    contradiction,
+    flag,
+    maybe_whole,
+    one_of,
+    whole,
+)
 from chipwise.i18n import _
 
 TOOL = "axolotl"
@@ -31,7 +39,7 @@ def read(marked: Marked) -> Reading:
             "micro_batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
             "optimizer": ("optimizer", words.optimizer),
-            "num_epochs": ("epochs", float),
+            "num_epochs": ("epochs", amount),
             "lora_r": ("rank", maybe_whole),
             "lora_target_modules": ("targets", words.targets),
             "sample_packing": ("packing", flag),
@@ -60,7 +68,7 @@ def _method(found: Reading) -> None:
     marked = found.marked
     found.use("adapter", "load_in_4bit", "load_in_8bit", "lora_target_linear")
     adapter = str(marked.get("adapter") or "").lower()
-    four, eight = flag(marked.get("load_in_4bit")), flag(marked.get("load_in_8bit"))
+    four, eight = recipes.on(found, "load_in_4bit"), recipes.on(found, "load_in_8bit")
     if not adapter:
         found.taken.pop("rank", None)
         found.taken.pop("targets", None)
@@ -72,7 +80,7 @@ def _method(found: Reading) -> None:
         return
     convert = one_of({"lora": "lora", "qlora": "qlora", "dora": "dora"})
     found.map({"adapter": ("method", convert)})
-    if flag(marked.get("lora_target_linear")):
+    if recipes.on(found, "lora_target_linear"):
         found.take("targets", "all-linear", "lora_target_linear")
     if four or eight:
         found.take("method", "qlora", "adapter")
@@ -96,7 +104,7 @@ def _precision(found: Reading) -> None:
         ("bfloat16", "bf16"),
     ):
         value = marked.get(key)
-        if value not in (None, "auto", "full") and flag(value):
+        if value not in (None, "auto", "full") and recipes.on(found, key):
             before = found.taken.get("precision")
             if before is not None and before.value != word:
                 here = Reading(marked, TOOL)
@@ -110,7 +118,9 @@ def _memory(found: Reading) -> None:
     value = marked.get("gradient_checkpointing")
     if value is not None:
         found.use("gradient_checkpointing")
-        on = str(value).lower() in ("unsloth", "offload", "offload_disk") or flag(value)
+        on = str(value).lower() in ("unsloth", "offload", "offload_disk") or recipes.on(
+            found, "gradient_checkpointing"
+        )
         found.take("recompute", "full" if on else "none", "gradient_checkpointing")
         if str(value).lower() in ("unsloth", "offload"):
             found.take("offload", "activations", "gradient_checkpointing")
@@ -125,12 +135,12 @@ def _memory(found: Reading) -> None:
     ):
         if key in marked:
             found.use(key)
-            if flag(marked.get(key)):
+            if recipes.on(found, key):
                 found.take("attention", kernel, key)
     for key in ("liger_fused_linear_cross_entropy", "cut_cross_entropy"):
         if key in marked:
             found.use(key)
-            if flag(marked.get(key)):
+            if recipes.on(found, key):
                 found.take("chunked_loss", "fused", key)
 
 
@@ -150,14 +160,14 @@ def _sharding(found: Reading) -> None:
             *(key for key in marked.entries if key.startswith("fsdp_config.")),
         )
         key = "fsdp" if "fsdp" in marked else "fsdp_config.fsdp_version"
-        words_of = " ".join(map(str, marked.get("fsdp") or []))
+        words_of = str(marked.get("fsdp") or "")
         grads_only = "shard_grad_op" in words_of
         found.take("shard", "zero2" if grads_only else "fsdp", key)
         offloads = ("fsdp_config.fsdp_offload_params", "fsdp_config.offload_params")
-        if "offload" in words_of or any(flag(marked.get(name)) for name in offloads):
+        if "offload" in words_of or any(recipes.on(found, name) for name in offloads):
             found.take("offload", "optimizer,params", key)
     _copies(found)
-    if flag(marked.get("fsdp_config.activation_checkpointing")):
+    if recipes.on(found, "fsdp_config.activation_checkpointing"):
         found.take("recompute", "full", "fsdp_config.activation_checkpointing")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chipwise.configs import recipes, words
 from chipwise.configs.marked import Marked
-from chipwise.configs.reading import Reading, maybe_whole, one_of, whole
+from chipwise.configs.reading import Reading, amount, maybe_whole, one_of, whole
 from chipwise.i18n import _
 
 TOOL = "litgpt"
@@ -51,7 +51,7 @@ def read(marked: Marked) -> Reading:
             "train.micro_batch_size": ("micro_batch", whole),
             "train.global_batch_size": ("global_batch", whole),
             "train.max_seq_length": ("seq", whole),
-            "train.epochs": ("epochs", float),
+            "train.epochs": ("epochs", amount),
             "precision": ("precision", one_of(_PRECISIONS)),
             "optimizer": ("optimizer", recipes.optimizer),
             "optimizer.class_path": ("optimizer", recipes.optimizer),

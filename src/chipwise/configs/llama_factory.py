@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chipwise.configs import recipes, words
 from chipwise.configs.marked import Marked
-from chipwise.configs.reading import Reading, maybe_whole, one_of, whole
+from chipwise.configs.reading import Reading, amount, maybe_whole, one_of, whole
 from chipwise.i18n import _
 
 TOOL = "llama-factory"
@@ -38,7 +38,7 @@ def read(marked: Marked) -> Reading:
             "cutoff_len": ("seq", whole),
             "per_device_train_batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
-            "num_train_epochs": ("epochs", float),
+            "num_train_epochs": ("epochs", amount),
             "optim": ("optimizer", recipes.optimizer),
             "flash_attn": ("attention", one_of(_ATTENTION)),
             "ray_num_workers": ("devices", maybe_whole),

@@ -7,7 +7,7 @@ from typing import Any
 
 from chipwise.configs import recipes, words
 from chipwise.configs.marked import Marked
-from chipwise.configs.reading import Reading, flag, maybe_whole, one_of, whole
+from chipwise.configs.reading import Reading, amount, flag, maybe_whole, one_of, whole
 from chipwise.i18n import _
 
 TOOL = "ms-swift"
@@ -44,7 +44,7 @@ def read(marked: Marked) -> Reading:
             "max_length": ("seq", whole),
             "per_device_train_batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
-            "num_train_epochs": ("epochs", float),
+            "num_train_epochs": ("epochs", amount),
             "optim": ("optimizer", recipes.optimizer),
             "attn_impl": ("attention", words.attention),
             "packing": ("packing", flag),
@@ -65,7 +65,7 @@ def read(marked: Marked) -> Reading:
 def _method(found: Reading) -> None:
     key = next((name for name in _TUNERS if found.marked.get(name)), "tuner_type")
     found.use(*_TUNERS, "lora_rank", "target_modules", "use_dora")
-    kind = found.marked.get(key) or "lora"
+    kind = str(found.marked.get(key) or "lora")
     if kind not in _METHODS:
         text = _("'{kind}' is not computed; write lora, or full")
         raise found.refused(key, text.format(kind=kind))
@@ -137,7 +137,7 @@ def _sharding(found: Reading) -> None:
         except ValueError as error:
             raise found.refused("deepspeed", str(error)) from None
         found.take("shard", stage, "deepspeed")
-        if value in _OFFLOADS:
+        if str(value) in _OFFLOADS:
             found.take("offload", _OFFLOADS[str(value)], "deepspeed")
     if found.marked.get("fsdp") == "fsdp2":
         found.take("shard", "fsdp", "fsdp")

@@ -113,9 +113,17 @@ class Reading:
 def whole(value: Any) -> int:
     """A positive whole number, also written as text or ``4.0``."""
     number = float(value) if not isinstance(value, bool) else float("nan")
-    if not number >= 1 or number != int(number):
+    if not 1 <= number < 2**63 or number != int(number):
         raise ValueError(_("'{value}' is no positive whole number").format(value=value))
     return int(number)
+
+
+def amount(value: Any) -> float:
+    """A positive number that is finite."""
+    number = float(value) if not isinstance(value, bool) else float("nan")
+    if not 0 < number < float("inf"):
+        raise ValueError(_("'{value}' is no positive number").format(value=value))
+    return number
 
 
 def maybe_whole(value: Any) -> int | None:

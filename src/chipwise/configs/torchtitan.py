@@ -215,7 +215,7 @@ def _compile(found: Reading) -> None:
     parts = found.marked.get("compile.components")
     for key in ("training.compile", "compile.enable"):
         if key in found.marked:
-            whole_model = parts is None or "model" in parts
+            whole_model = parts is None or "model" in str(parts)
             found.take("compile", recipes.on(found, key) and whole_model, key)
     if recipes.on(found, "optimizer.early_step_in_backward"):
         text = _("gradients are freed layer by layer; what is computed keeps them, an upper bound")

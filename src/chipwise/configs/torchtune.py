@@ -8,7 +8,7 @@ from __future__ import annotations
 from chipwise.configs import recipes, words
 from chipwise.configs.builders import TORCHTUNE
 from chipwise.configs.marked import Marked
-from chipwise.configs.reading import Reading, flag, maybe_whole, one_of, whole
+from chipwise.configs.reading import Reading, amount, flag, maybe_whole, one_of, whole
 from chipwise.i18n import _
 
 TOOL = "torchtune"
@@ -54,7 +54,7 @@ def read(marked: Marked) -> Reading:
             "tokenizer.max_seq_len": ("seq", whole),
             "batch_size": ("micro_batch", whole),
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
-            "epochs": ("epochs", float),
+            "epochs": ("epochs", amount),
             "dtype": ("precision", words.dtype),
             "dataset.packed": ("packing", flag),
             "optimizer._component_": ("optimizer", recipes.optimizer),
@@ -105,7 +105,8 @@ def _targets(found: Reading) -> None:
     found.use(key)
     listed = found.marked.get(key) or []
     try:
-        names = [one_of(_MODULES)(name) for name in listed]
+        convert = one_of(_MODULES)
+        names = [convert(name) for name in (listed if isinstance(listed, list) else [listed])]
     except ValueError as error:
         raise found.refused(key, str(error)) from None
     switches = {"model.apply_lora_to_mlp": _MLP, "model.apply_lora_to_output": ("lm_head",)}
