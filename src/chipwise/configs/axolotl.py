@@ -52,11 +52,7 @@ def read(marked: Marked) -> Reading:
         }
     )
     if marked.get("rl"):
-        text = _(
-            "'{stage}' runs more than one sequence or model for each example; what is computed is "
-            "plain fine-tuning, a lower bound"
-        )
-        recipes.note(found, "rl", text.format(stage=marked.get("rl")))
+        recipes.more_than_tuning(found, "rl", str(marked.get("rl")))
     _method(found)
     _precision(found)
     _memory(found)
@@ -75,7 +71,7 @@ def _method(found: Reading) -> None:
         if four or eight:
             key = "load_in_4bit" if four else "load_in_8bit"
             raise found.refused(
-                key, "packed weights cannot be trained; write 'adapter: qlora', or leave it out"
+                key, _("packed weights cannot be trained; write 'adapter: qlora', or leave it out")
             )
         return
     convert = one_of({"lora": "lora", "qlora": "qlora", "dora": "dora"})
@@ -88,9 +84,7 @@ def _method(found: Reading) -> None:
         found.take("base_dtype", words.base_dtype(4 if four else 8, double=True), key)
     if recipes.on(found, "peft_use_dora"):
         found.take("method", "dora", "peft_use_dora")
-    if marked.get("lora_modules_to_save"):
-        text = _("trained in full beside the adapters, and not counted")
-        recipes.note(found, "lora_modules_to_save", text)
+    recipes.trained_beside(found, "lora_modules_to_save")
 
 
 def _precision(found: Reading) -> None:
@@ -109,7 +103,7 @@ def _precision(found: Reading) -> None:
             if before is not None and before.value != word:
                 here = Reading(marked, TOOL)
                 here.take("precision", word, key)
-                raise contradiction(before, here.taken["precision"], "one of them is on at most")
+                raise contradiction(before, here.taken["precision"], _("one of them is on at most"))
             found.take("precision", word, key)
 
 

@@ -63,11 +63,7 @@ def _stage(found: Reading) -> None:
         text = _("'{stage}' is not known; it can be {known}")
         raise found.refused("stage", text.format(stage=stage, known=known))
     if stage not in ("pt", "sft"):
-        text = _(
-            "'{stage}' runs more than one sequence or model for each example; what is computed is "
-            "plain fine-tuning, a lower bound"
-        )
-        recipes.note(found, "stage", text.format(stage=stage))
+        recipes.more_than_tuning(found, "stage", str(stage))
     packed = [key for key in ("packing", "neat_packing") if recipes.on(found, key)]
     if packed:
         found.take("packing", True, packed[-1])
@@ -85,9 +81,7 @@ def _method(found: Reading) -> None:
         found.map({"lora_rank": ("rank", whole), "lora_target": ("targets", words.targets)})
         if recipes.on(found, "use_dora"):
             found.take("method", "dora", "use_dora")
-        if found.marked.get("additional_target"):
-            text = _("trained in full beside the adapters, and not counted")
-            recipes.note(found, "additional_target", text)
+        recipes.trained_beside(found, "additional_target")
         return
     if kind not in ("full", "freeze"):
         text = _("'{kind}' is not computed; write lora, or full")
@@ -164,8 +158,7 @@ def _optimizer(found: Reading) -> None:
         if found.value("method") != "full" and key != "use_adam_mini":
             named = "finetuning_type" if "finetuning_type" in found.marked else "model_name_or_path"
             recipes.clash(found, key, named, _("it needs 'finetuning_type: full'"))
-        text = _("keeps less state than AdamW, which is computed instead: an upper bound")
-        recipes.note(found, key, text)
+        recipes.less_state(found, key)
         for name in found.marked.entries:
             if name.startswith(f"{key.removeprefix('use_')}_"):
                 found.use(name)

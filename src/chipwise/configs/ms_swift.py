@@ -71,11 +71,7 @@ def _method(found: Reading) -> None:
         raise found.refused(key, text.format(kind=kind))
     found.take("method", _METHODS[kind], key)
     if found.marked.get("rlhf_type"):
-        text = _(
-            "'{stage}' runs more than one sequence or model for each example; what is computed is "
-            "plain fine-tuning, a lower bound"
-        )
-        recipes.note(found, "rlhf_type", text.format(stage=found.marked.get("rlhf_type")))
+        recipes.more_than_tuning(found, "rlhf_type", str(found.marked.get("rlhf_type")))
     if kind == "full":
         return
     found.map({"lora_rank": ("rank", whole), "target_modules": ("targets", words.targets)})
@@ -84,9 +80,7 @@ def _method(found: Reading) -> None:
         raise found.refused("target_regex", text)
     if recipes.on(found, "use_dora"):
         found.take("method", "dora", "use_dora")
-    if found.marked.get("modules_to_save"):
-        text = _("trained in full beside the adapters, and not counted")
-        recipes.note(found, "modules_to_save", text)
+    recipes.trained_beside(found, "modules_to_save")
 
 
 def _base(found: Reading) -> None:
@@ -121,8 +115,7 @@ def _memory(found: Reading) -> None:
         found.take("chunked_loss", "fused", "use_liger_kernel")
     for key in _SMALLER:
         if found.marked.get(key):
-            text = _("keeps less state than AdamW, which is computed instead: an upper bound")
-            recipes.note(found, key, text)
+            recipes.less_state(found, key)
 
 
 def _sharding(found: Reading) -> None:

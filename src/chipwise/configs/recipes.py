@@ -59,6 +59,32 @@ def note(found: Reading, key: str, text: str) -> None:
     found.notes.append(f"{place(found, key)} {key}: {text}")
 
 
+def more_than_tuning(found: Reading, key: str, stage: str) -> None:
+    """Preferences and rewards cost more than what is computed, and that is said."""
+    text = _(
+        "'{stage}' runs more than one sequence or model for each example; what is computed is "
+        "plain fine-tuning, a lower bound"
+    )
+    note(found, key, text.format(stage=stage))
+
+
+def trained_beside(found: Reading, key: str) -> None:
+    """Modules that adapters leave to be trained themselves."""
+    if found.marked.get(key):
+        note(found, key, _("trained in full beside the adapters, and not counted"))
+
+
+def less_state(found: Reading, key: str) -> None:
+    """Optimizers that are not in the catalogue and keep less than AdamW."""
+    note(found, key, _("keeps less state than AdamW, which is computed instead: an upper bound"))
+
+
+def frees_gradients(found: Reading, key: str) -> None:
+    """An optimizer that steps while gradients are computed."""
+    text = _("gradients are freed layer by layer; what is computed keeps them, an upper bound")
+    note(found, key, text)
+
+
 def on(found: Reading, key: str) -> bool:
     """Whether a switch is on; a missing one is off.
 

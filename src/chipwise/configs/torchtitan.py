@@ -218,5 +218,4 @@ def _compile(found: Reading) -> None:
             whole_model = parts is None or "model" in str(parts)
             found.take("compile", recipes.on(found, key) and whole_model, key)
     if recipes.on(found, "optimizer.early_step_in_backward"):
-        text = _("gradients are freed layer by layer; what is computed keeps them, an upper bound")
-        recipes.note(found, "optimizer.early_step_in_backward", text)
+        recipes.frees_gradients(found, "optimizer.early_step_in_backward")

@@ -129,8 +129,7 @@ def _optimizer(found: Reading) -> None:
     if (found.value("accumulation") or 1) > 1:
         why = _("optimizer_in_bwd needs gradient_accumulation_steps: 1")
         recipes.clash(found, "optimizer_in_bwd", "gradient_accumulation_steps", why)
-    text = _("gradients are freed layer by layer; what is computed keeps them, an upper bound")
-    recipes.note(found, "optimizer_in_bwd", text)
+    recipes.frees_gradients(found, "optimizer_in_bwd")
 
 
 def _memory(found: Reading) -> None:
@@ -155,11 +154,7 @@ def _loss(found: Reading) -> None:
         return
     name = str(found.marked.get(key)).rpartition(".")[2]
     if name in _MORE:
-        text = _(
-            "'{stage}' runs more than one sequence or model for each example; what is computed is "
-            "plain fine-tuning, a lower bound"
-        )
-        recipes.note(found, key, text.format(stage=name))
+        recipes.more_than_tuning(found, key, str(name))
         return
     known = {**_LOSSES, **dict.fromkeys(_MORE)}
     found.map({key: ("chunked_loss", recipes.last_name(recipes.named(_("loss"), known)))})
