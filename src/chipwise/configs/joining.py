@@ -70,7 +70,7 @@ def _tool_of(readings: Sequence[Reading]) -> str | None:
 def _defaults(tool: Tool | None, stated: Mapping[str, Any]) -> dict[str, Any]:
     if tool is None:
         return {}
-    adapters = stated.get("method", "full") != "full"
+    adapters = {**tool.defaults, **stated}.get("method", "full") != "full"
     own = {**tool.defaults, **(tool.adapter_defaults if adapters else {})}
     return {
         name: value

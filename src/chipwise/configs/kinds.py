@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chipwise.catalogue.tools import harmless_keys
-from chipwise.configs import axolotl
+from chipwise.configs import (
+    axolotl,
+    litgpt,
+    llama_factory,
+    ms_swift,
+    torchtitan,
+    torchtune,
+)
 from chipwise.configs.marked import Marked, read_file
 from chipwise.configs.reading import Reading
 from chipwise.errors import DataFileError
@@ -25,7 +32,19 @@ class Kind:
     """What a file of this kind has, for the error about one of no kind."""
 
 
-KINDS = (Kind("axolotl", axolotl.looks_like, axolotl.read, "base_model, micro_batch_size"),)
+KINDS = (
+    Kind("axolotl", axolotl.looks_like, axolotl.read, "base_model, micro_batch_size"),
+    Kind("torchtune", torchtune.looks_like, torchtune.read, "model._component_: torchtune…"),
+    Kind("torchtitan", torchtitan.looks_like, torchtitan.read, "[model] flavor, [training]"),
+    Kind("litgpt", litgpt.looks_like, litgpt.read, "checkpoint_dir, train.micro_batch_size"),
+    Kind(
+        "llama-factory",
+        llama_factory.looks_like,
+        llama_factory.read,
+        "model_name_or_path, finetuning_type",
+    ),
+    Kind("ms-swift", ms_swift.looks_like, ms_swift.read, "model, tuner_type"),
+)
 
 
 def read_source(source: str) -> tuple[Reading, ...]:

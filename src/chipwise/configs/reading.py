@@ -102,12 +102,16 @@ class Reading:
     def close(self, harmless: Iterable[str]) -> Reading:
         """List the keys that nothing used and that are not known to be harmless.
 
+        A key without a value says nothing.
+
         Args:
             harmless: patterns of keys without effect on memory or time, such as ``logging.*``.
         """
         patterns = tuple(harmless)
         for key, entry in self.marked.entries.items():
-            if key in self._used or any(fnmatchcase(key, pattern) for pattern in patterns):
+            if entry.value is None or key in self._used:
+                continue
+            if any(fnmatchcase(key, pattern) for pattern in patterns):
                 continue
             self.unknown.append(f"{self.marked.name}:{entry.line} {key}")
         return self
@@ -119,9 +123,17 @@ class Reading:
 def whole(value: Any) -> int:
     """A positive whole number, also written as text or ``4.0``."""
     number = float(value) if not isinstance(value, bool) else float("nan")
-    if not number >= 1 or number != int(number):
+    if not 1 <= number < 2**63 or number != int(number):
         raise ValueError(_("'{value}' is no positive whole number").format(value=value))
     return int(number)
+
+
+def amount(value: Any) -> float:
+    """A positive number that is finite."""
+    number = float(value) if not isinstance(value, bool) else float("nan")
+    if not 0 < number < float("inf"):
+        raise ValueError(_("'{value}' is no positive number").format(value=value))
+    return number
 
 
 def maybe_whole(value: Any) -> int | None:

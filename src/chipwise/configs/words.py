@@ -38,7 +38,9 @@ OPTIMIZERS: Mapping[str, str] = {
 _ATTENTION = {
     **dict.fromkeys(
         ("flash_attention_2", "flash_attention_3", "flash_attn", "flash_attn_2", "fa2", "fa3",
-         "flash_attention", "flash", "kernels_community/flash_attn"),
+         "flash_attention", "flash", "xformers", "kernels_community/flash_attn",
+         "kernels_community/flash_attn2", "kernels_community/flash_attn3",
+         "kernels_community/vllm_flash_attn3"),
         "flash",
     ),
     **dict.fromkeys(("sdpa", "flex_attention", "flex"), "sdpa"),
@@ -52,13 +54,27 @@ DTYPES: Mapping[str, str] = {
     "fp8": "fp8",
 }  # fmt: skip
 
+_ALL_LAYERS = re.compile(
+    r"[\w.\\]*layers\\?\.(?:\[\\d\]|\\d)\+\\?\."  # …layers.[\d]+.
+    r"(?:\(\w+\\?\.\)\?)?(?:\([\w|]+\)|\w+)\\?\."  # (wrapped.)?(mlp|self_attn).
+    r"\((?P<heads>\w+(?:\|\w+)*)\)(?P<tail>\w*)\$?"  # (up|down|gate|q|k|v|o)_proj
+)
+"""Patterns of the same modules in every layer, as fine-tuning recipes of several models have."""
+
 attention = one_of(_ATTENTION)
 dtype = one_of({**DTYPES, "auto": None})
 optimizer = one_of(OPTIMIZERS)
 
 
 def targets(value: Any) -> str | None:
-    """Adapted modules as one text with commas: a list, a text, or a word for all of them."""
+    """Adapted modules as one text with commas: a list, a text, or a word for all of them.
+
+    Raises:
+        ValueError: a pattern other than one of modules in every layer.
+    """
+    pattern = _ALL_LAYERS.fullmatch(value.strip()) if isinstance(value, str) else None
+    if pattern:
+        return ",".join(head + pattern["tail"] for head in pattern["heads"].split("|"))
     names = value if isinstance(value, list) else str(value).replace(" ", "").split(",")
     names = [str(name) for name in names if name]
     if not names:

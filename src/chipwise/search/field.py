@@ -146,7 +146,7 @@ class Field:
             return []
         columns = self.table.rows(templates)
         share = self.table.share(columns, layouts)
-        able = where[group[templates]][:, layouts]
+        able = np.asarray(where[group[templates]][:, layouts])
         able = able & space.allowed[templates][:, space.stage_choice[layouts]]
         fits = able & (share <= self.limit)
         tally.add("fit", self._by_cluster(fits.sum(axis=0), layouts))
