@@ -95,8 +95,14 @@ def load_model(name_or_path: str | Path) -> ModelSpec:
     if _HUB_ID.fullmatch(text) and not text.endswith((".json", ".toml")):
         from chipwise.catalogue.hub import model_from_hub
 
-        return model_from_hub(text)
+        return model_from_hub(text, _begins_like(text))
     raise UnknownNameError("model", text, model_ids(), LISTING)
+
+
+def _begins_like(hub_id: str) -> str:
+    """The catalogue model with the longest name that the one on the hub begins with, if any."""
+    name = hub_id.rpartition("/")[2].lower()
+    return max((one for one in model_ids() if name.startswith(one)), key=len, default="")
 
 
 def model_provenance(model_id: str) -> Mapping[str, Provenance]:

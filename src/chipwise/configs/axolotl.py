@@ -142,12 +142,7 @@ def _sharding(found: Reading) -> None:
     """A DeepSpeed file is named, not part of this one; FSDP stands here."""
     marked = found.marked
     if marked.get("deepspeed"):
-        shard, offload = words.sharding_by_name(marked.get("deepspeed"))
-        found.named_file("deepspeed")
-        if shard:
-            found.take("shard", shard, "deepspeed", hint=True)
-        if offload:
-            found.take("offload", offload, "deepspeed", hint=True)
+        recipes.other_file(found, "deepspeed")
     if marked.get("fsdp") or marked.under("fsdp_config"):
         found.use(
             "fsdp",

@@ -162,9 +162,13 @@ def shard_words(found: Reading, key: str) -> None:
 
 
 def other_file(found: Reading, key: str) -> None:
-    """A file of another kind that is named here and not part of this one."""
-    text = _("names {file}: give that file too, with another --from")
-    note(found, key, text.format(file=found.marked.get(key)))
+    """A file of another kind that is named here; its name may say how states are sharded."""
+    shard, offload = words.sharding_by_name(found.marked.get(key))
+    if shard and "shard" not in found.taken:
+        found.take("shard", shard, key, hint=True)
+    if offload and "offload" not in found.taken:
+        found.take("offload", offload, key, hint=True)
+    found.named_file(key)
 
 
 def module_targets(found: Reading, switches: Mapping[str, Iterable[str]]) -> list[str]:

@@ -140,7 +140,7 @@ class Field:
         """The same of a small table: all groups in one evaluation."""
         group, space = self.bounds.group, self.table.space
         layouts = np.flatnonzero(where.any(axis=0))
-        templates = np.flatnonzero(self.kept & where.any(axis=1)[group])
+        templates = np.flatnonzero(self.kept & np.asarray(where.any(axis=1))[group])
         tally.add("evaluated", self.count(where))
         if not (len(layouts) and len(templates)):
             return []

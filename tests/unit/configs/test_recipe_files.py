@@ -43,7 +43,7 @@ EXPECTED: Mapping[str, Mapping[str, Any]] = {
     "llama-factory-full.yaml": {
         "model": "Qwen/Qwen3-4B-Instruct-2507", "seq": 2048, "micro_batch": 1,
         "accumulation": 2, "epochs": 3.0, "method": "full", "precision": "bf16",
-        "grad_dtype": "bf16",  # DeepSpeed's, whose file is named
+        "grad_dtype": "bf16", "shard": "zero3",  # the DeepSpeed file that is named
     },
     "torchtune-8b-qlora.yaml": {
         "model": "llama-3.1-8b", "micro_batch": 2, "accumulation": 8, "epochs": 1.0,
