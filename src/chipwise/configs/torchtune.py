@@ -129,6 +129,8 @@ def _optimizer(found: Reading) -> None:
     if (found.value("accumulation") or 1) > 1:
         why = _("optimizer_in_bwd needs gradient_accumulation_steps: 1")
         recipes.clash(found, "optimizer_in_bwd", "gradient_accumulation_steps", why)
+    if found.marked.get("clip_grad_norm") is not None:
+        recipes.clash(found, "optimizer_in_bwd", "clip_grad_norm", _("write clip_grad_norm: null"))
     recipes.frees_gradients(found, "optimizer_in_bwd")
 
 
@@ -137,9 +139,9 @@ def _memory(found: Reading) -> None:
     if keeps in found.marked:
         found.take("recompute", "full" if recipes.on(found, keeps) else "none", keeps)
     if recipes.on(found, offloads):
-        if keeps in found.marked and not recipes.on(found, keeps):
+        if not recipes.on(found, keeps):
             why = _("offloading activations needs 'enable_activation_checkpointing: true'")
-            recipes.clash(found, offloads, keeps, why)
+            raise found.refused(offloads, why)
         found.take("offload", "activations", offloads)
     compiles = [key for key in ("compile", "compile.model") if key in found.marked]
     for key in compiles:

@@ -74,6 +74,7 @@ def test_keys_become_fields(
         (_text(more="loss:\n  _component_: a.CEWithChunkedOutput\n"), 4, "CEWithChunkedOutputLoss"),
         (_text(more="gradient_accumulation_steps: 4\noptimizer_in_bwd: True\n"), 3,
          "gradient_accumulation_steps: 1"),
+        (_text(more="clip_grad_norm: 1.0\noptimizer_in_bwd: True\n"), 3, "clip_grad_norm: null"),
         (_text(more="enable_activation_checkpointing: False\nenable_activation_offloading: True\n"),
          4, "enable_activation_checkpointing: true"),
     ],
