@@ -100,6 +100,8 @@ class JobRequest(TuningFields, ObjectiveFields, Request):
     recompute_every: Whole | None = None
     attention: Annotated[AttentionKernel, Fold] | None = None
     optimizer: OptimizerWord | None = None
+    optimizer_in_backward: bool | None = None
+    """Weights are updated while gradients are computed, layer by layer."""
     grad_dtype: Annotated[Literal["bf16", "fp16", "fp32"], Fold] | None = None
     master_weights: bool | None = None
     offload: Annotated[tuple[Offload, ...], BeforeValidator(words)] = ()
@@ -144,6 +146,7 @@ class JobRequest(TuningFields, ObjectiveFields, Request):
         return Strategy(
             **stated,
             compiled=self.compile,
+            optimizer_in_backward=self.optimizer_in_backward,
             recorded=self.graphs,
             offload_optimizer=self._offloads("optimizer"),
             offload_params=self._offloads("params"),

@@ -182,6 +182,8 @@ def memory_flags() -> tuple[Flag, ...]:
              choices=("adamw", "adamw-bf16", "adamw-8bit", "paged-adamw", "paged-adamw-8bit",
                       "galore-adamw", "galore-adamw-8bit", "adafactor", "sgd", "lion",
                       "paged-lion", "muon")),
+        Flag("optimizer-in-backward", _("update weights while gradients are computed, and free "
+             "them layer by layer"), kind="pair", section=section),
         Flag("grad-dtype", _("number format of gradients"), "D",
              choices=("bf16", "fp16", "fp32"), section=section),
         Flag("master-weights", _("keep an fp32 copy of trained weights"), kind="pair",

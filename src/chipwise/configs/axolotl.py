@@ -52,7 +52,7 @@ def read(marked: Marked) -> Reading:
         }
     )
     if marked.get("rl"):
-        recipes.more_than_tuning(found, "rl", str(marked.get("rl")))
+        recipes.objective(found, "rl", str(marked.get("rl")))
     _method(found)
     _precision(found)
     _memory(found)

@@ -63,7 +63,7 @@ def _stage(found: Reading) -> None:
         text = _("'{stage}' is not known; it can be {known}")
         raise found.refused("stage", text.format(stage=stage, known=known))
     if stage not in ("pt", "sft"):
-        recipes.more_than_tuning(found, "stage", str(stage))
+        recipes.objective(found, "stage", str(stage))
     packed = [key for key in ("packing", "neat_packing") if recipes.on(found, key)]
     if packed:
         found.take("packing", True, packed[-1])
@@ -92,8 +92,7 @@ def _method(found: Reading) -> None:
     if kind == "freeze":
         found.use("freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules")
         layers = found.marked.get("freeze_trainable_layers") or 2
-        text = _("{n} layers are trained; what is computed trains all of them, an upper bound")
-        recipes.note(found, "finetuning_type", text.format(n=abs(int(layers))))
+        found.take("train_last", abs(int(layers)), "finetuning_type")
 
 
 def _base(found: Reading) -> None:
@@ -155,10 +154,14 @@ def _optimizer(found: Reading) -> None:
     for key in _SMALLER:
         if not recipes.on(found, key):
             continue
+        if key == "use_galore":
+            found.take("optimizer", "galore-adamw", key)
+            found.map({"galore_rank": ("optimizer_rank", whole)})
         if found.value("method") != "full" and key != "use_adam_mini":
             named = "finetuning_type" if "finetuning_type" in found.marked else "model_name_or_path"
             recipes.clash(found, key, named, _("it needs 'finetuning_type: full'"))
-        recipes.less_state(found, key)
+        if key != "use_galore":
+            recipes.less_state(found, key)
         for name in found.marked.entries:
             if name.startswith(f"{key.removeprefix('use_')}_"):
                 found.use(name)

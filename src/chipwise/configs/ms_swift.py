@@ -71,7 +71,7 @@ def _method(found: Reading) -> None:
         raise found.refused(key, text.format(kind=kind))
     found.take("method", _METHODS[kind], key)
     if found.marked.get("rlhf_type"):
-        recipes.more_than_tuning(found, "rlhf_type", str(found.marked.get("rlhf_type")))
+        recipes.objective(found, "rlhf_type", str(found.marked.get("rlhf_type")))
     if kind == "full":
         return
     found.map({"lora_rank": ("rank", whole), "target_modules": ("targets", words.targets)})

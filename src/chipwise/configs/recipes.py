@@ -59,19 +59,46 @@ def note(found: Reading, key: str, text: str) -> None:
     found.notes.append(f"{place(found, key)} {key}: {text}")
 
 
-def more_than_tuning(found: Reading, key: str, stage: str) -> None:
-    """Preferences and rewards cost more than what is computed, and that is said."""
+_LOSSES = {
+    **{"dpo": "dpo", "ipo": "dpo", "orpo": "orpo", "simpo": "orpo", "cpo": "orpo", "kto": "kto"},
+    **{"rm": "reward", "reward": "reward", "ppo": "ppo", "grpo": "grpo", "gkd": "distill"},
+}
+"""Losses by the tools' words; those without a reference model cost what ORPO does."""
+_NEEDS_A_MODEL = ("distill", "ppo")
+"""Losses with models of their own, which a configuration of these tools names elsewhere."""
+
+
+def objective(found: Reading, key: str, stage: str) -> None:
+    """What is minimised, beside next-token training."""
+    loss = _LOSSES.get(_fold(stage))
+    if loss is not None and loss not in _NEEDS_A_MODEL:
+        found.take("loss", loss, key)
+        return
     text = _(
         "'{stage}' runs more than one sequence or model for each example; what is computed is "
-        "plain fine-tuning, a lower bound"
+        "plain fine-tuning, a lower bound (state --loss and its models for more)"
     )
     note(found, key, text.format(stage=stage))
 
 
+_OUTER = {
+    **dict.fromkeys(("embed_tokens", "wte", "embed_in", "embeddings"), "embeddings"),
+    **dict.fromkeys(("lm_head", "embed_out", "output"), "head"),
+}
+
+
 def trained_beside(found: Reading, key: str) -> None:
     """Modules that adapters leave to be trained themselves."""
-    if found.marked.get(key):
-        note(found, key, _("trained in full beside the adapters, and not counted"))
+    value = found.marked.get(key)
+    if not value:
+        return
+    names = value if isinstance(value, list) else str(value).replace(" ", "").split(",")
+    known = [_OUTER[name] for name in names if name in _OUTER]
+    if known:
+        found.take("modules_to_save", ",".join(dict.fromkeys(known)), key)
+    if others := ", ".join(str(name) for name in names if name not in _OUTER):
+        text = _("{names} trained in full beside the adapters, and not counted")
+        note(found, key, text.format(names=others))
 
 
 def less_state(found: Reading, key: str) -> None:
@@ -81,8 +108,7 @@ def less_state(found: Reading, key: str) -> None:
 
 def frees_gradients(found: Reading, key: str) -> None:
     """An optimizer that steps while gradients are computed."""
-    text = _("gradients are freed layer by layer; what is computed keeps them, an upper bound")
-    note(found, key, text)
+    found.take("optimizer_in_backward", True, key)
 
 
 def on(found: Reading, key: str) -> bool:

@@ -156,7 +156,7 @@ def _loss(found: Reading) -> None:
         return
     name = str(found.marked.get(key)).rpartition(".")[2]
     if name in _MORE:
-        recipes.more_than_tuning(found, key, str(name))
+        recipes.objective(found, key, str(name))
         return
     known = {**_LOSSES, **dict.fromkeys(_MORE)}
     found.map({key: ("chunked_loss", recipes.last_name(recipes.named(_("loss"), known)))})

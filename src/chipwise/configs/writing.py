@@ -52,8 +52,9 @@ def _told(
         writer = WRITERS.get(reading.tool, {}).get(name)
         keys = writer(reading, value) if writer else None
         if keys is not None:
-            if name == "method" and TARGETS.get(reading.tool):
-                keys = {**keys, TARGETS[reading.tool]: list(targets)}
+            if name == "method" and reading.tool in TARGETS:
+                key, as_text = TARGETS[reading.tool]
+                keys = {**keys, key: ",".join(targets) if as_text else list(targets)}
             return reading, keys
     return None
 
@@ -96,6 +97,15 @@ def _first_of(*keys: str) -> Writer:
         return {there: value}
 
     return write
+
+
+def _swift_method(reading: Reading, value: Any) -> Mapping[str, Any] | None:
+    """ms-swift renamed ``train_type`` to ``tuner_type``: the file's own word stays."""
+    kind = "tuner_type" if "tuner_type" in reading.marked else "train_type"
+    written: dict[str, Any] = {kind: "lora", "lora_rank": RANK}
+    if value == "qlora":
+        written |= {"quant_bits": 4, "quant_method": "bnb"}
+    return written if value in ("lora", "qlora") else None
 
 
 _HF_OPTIMIZERS = {
@@ -218,14 +228,17 @@ WRITERS: Mapping[str, Mapping[str, Writer]] = {
         "optimizer": _key("optim", _HF_OPTIMIZERS),
         "shard": _key("deepspeed", {"zero2": "zero2", "zero3": "zero3"}),
         "offload": _key("deepspeed", {"optimizer,params": "zero3_offload"}),
+        "method": _swift_method,
     },
     "litgpt": {
         "micro_batch": _key("train.micro_batch_size"),
         "seq": _key("train.max_seq_length"),
     },
 }
-TARGETS: Mapping[str, str] = {
-    "axolotl": "lora_target_modules",
-    "trl": "lora_target_modules",
+TARGETS: Mapping[str, tuple[str, bool]] = {
+    "axolotl": ("lora_target_modules", False),
+    "trl": ("lora_target_modules", False),
+    "llama-factory": ("lora_target", True),
+    "ms-swift": ("target_modules", False),
 }
-"""The key of the modules that adapters go to; tools without one choose them by themselves."""
+"""The key of the modules that adapters go to, and whether they are one text with commas."""

@@ -38,8 +38,14 @@ def test_patterns_of_some_layers_are_refused(tmp_path: Path) -> None:
     assert "a.yaml:4: lora_target_modules" in caught.value.message
 
 
+def test_preferences_and_parts_trained_beside_adapters_are_fields(tmp_path: Path) -> None:
+    text = "adapter: lora\nrl: dpo\nlora_modules_to_save: [lm_head, embed_tokens]\n"
+    found = fields(tmp_path, "a.yaml", _BASE + text)
+    assert (found["loss"], found["modules_to_save"]) == ("dpo", "head,embeddings")
+
+
 def test_what_is_not_computed_is_said(tmp_path: Path) -> None:
-    text = "adapter: lora\nrl: dpo\nlora_modules_to_save: [lm_head]\n"
+    text = "adapter: lora\nrl: gdpo\nlora_modules_to_save: [router]\n"
     notes = " ".join(reading(tmp_path, "a.yaml", _BASE + text).notes)
     assert "lower bound" in notes
-    assert "not counted" in notes
+    assert "router trained in full" in notes

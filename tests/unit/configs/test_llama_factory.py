@@ -77,13 +77,28 @@ def test_json_is_read_like_yaml(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("finetuning_type: freeze\nfreeze_trainable_layers: 3", "train_last", 3),
+        ("additional_target: embed_tokens", "modules_to_save", "embeddings"),
+        ("stage: dpo", "loss", "dpo"),
+        ("stage: rm", "loss", "reward"),
+        ("finetuning_type: full\nuse_galore: true", "optimizer", "galore-adamw"),
+    ],
+)
+def test_more_than_plain_tuning_is_understood(
+    tmp_path: Path, text: str, name: str, value: object
+) -> None:
+    assert fields(tmp_path, "lf.yaml", _BASE + text)[name] == value
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("finetuning_type: freeze\nfreeze_trainable_layers: 3", "3 layers"),
         ("deepspeed: ds_z3.json", "ds_z3.json"),
         ("finetuning_type: full\nuse_badam: true\nbadam_mode: layer", "upper bound"),
         ("stage: ppo", "lower bound"),
-        ("additional_target: embed_tokens", "not counted"),
+        ("additional_target: router", "not counted"),
         ("upcast_layernorm: true", "fp32"),
     ],
 )

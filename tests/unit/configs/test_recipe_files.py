@@ -55,7 +55,7 @@ EXPECTED: Mapping[str, Mapping[str, Any]] = {
         "model": "llama-3.1-8b", "micro_batch": 2, "accumulation": 1, "epochs": 1.0,
         "precision": "bf16", "packing": False, "optimizer": "paged-adamw-8bit",
         "method": "full", "master_weights": False, "grad_dtype": "bf16", "recompute": "full",
-        "compile": False, "chunked_loss": "yes",
+        "compile": False, "chunked_loss": "yes", "optimizer_in_backward": True,
     },
     "torchtune-70b-full.yaml": {
         "model": "llama-3.3-70b", "seq": 1024, "micro_batch": 4, "accumulation": 1,
