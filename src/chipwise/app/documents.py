@@ -135,6 +135,14 @@ class Memory(Part):
     """Of ``reserved_bytes``."""
 
 
+class RemedyStep(Part):
+    """One change of a combination, and what it saves on top of those before it."""
+
+    change: str
+    flags: str
+    saves_bytes: float
+
+
 class Remedy(Part):
     """One change that saves memory, computed; ``slowdown`` 1.3 means 30 % slower."""
 
@@ -144,6 +152,8 @@ class Remedy(Part):
     saves_bytes: float
     slowdown: float | None = None
     fits_after: bool
+    steps: tuple[RemedyStep, ...] = ()
+    """Of a combination; empty for a single change."""
 
 
 class Patch(Part):

@@ -1,45 +1,26 @@
-"""What would make a job fit: every measure on its own, then the shortest combination that does.
-
-Measures stand in the order in which a person would try them. Those that keep the job as it is
-(``keeps``) come before those that change what is trained.
-"""
+"""What would make a job fit: every measure on its own, then the shortest combination that does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import ceil, inf
 
-from chipwise.app.documents import Remedy
+from chipwise.app.documents import Remedy, RemedyStep
 from chipwise.app.evaluation import compare
 from chipwise.app.growth import smallest_cluster
 from chipwise.app.host import host_holds
 from chipwise.app.jobs import Complete, complete
+from chipwise.app.measures import Measure, Pair, measures_for
 from chipwise.catalogue.clusters import make_cluster
 from chipwise.catalogue.hardware import accelerator_ids, load_accelerator
 from chipwise.errors import UsageError
 from chipwise.i18n import _
 from chipwise.spec.hardware import Accelerator, Cluster
-from chipwise.spec.job import Strategy, TrainingJob
-from chipwise.spec.objective import PRECOMPUTABLE, Objective
 
-Pair = tuple[TrainingJob, Strategy]
 _LONGEST_COMBINATION = 4
 _MOST_DEVICES = 1024
-_SHORTEST_SEQUENCE = 512
 TRAINS = ("cuda", "rocm", "xla", "synapse", "cann", "neuron")
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One change; ``apply`` gives the changed job."""
-
-    change: str
-    flags: str
-    apply: Callable[[Pair], Pair]
-    keeps: bool = True
-    """What is trained, and on how long sequences, stays the same."""
 
 
 def remedies_for(
@@ -56,119 +37,15 @@ def remedies_for(
     Returns:
         The remedies in order, and the cheapest that makes the job fit, if any does.
     """
-    measures = list(_measures(one))
+    measures = list(measures_for(one))
     singles = _computed(one, [(measure,) for measure in measures], limit, overrides)
     devices = _more_host_memory(one, limit, overrides) or _more_devices(one, more, limit, overrides)
     best = next((remedy for remedy in singles if remedy.fits_after), None)
-    if best:
-        return (*singles, *devices), best
-    combined = _combination(one, measures, limit, overrides)
+    kept = best and next(measure for measure in measures if measure.flags == best.flags).keeps
+    combined = None if kept else _combination(one, measures, limit, overrides, keeps=bool(best))
     together = (combined,) if combined else ()
     best_device = next((remedy for remedy in devices if remedy.fits_after), None)
-    return (*singles, *together, *devices), combined or best_device
-
-
-def _measures(one: Complete) -> Iterator[Measure]:
-    split, workload, cluster = one.strategy, one.job.workload, one.job.cluster
-    if (split.micro_batch or 1) > 1:
-        yield _split_change(_("micro-batch 1, accumulated"), "--micro-batch 1", micro_batch=1)
-    if split.recompute != "full" or (split.recompute_every or 1) > 1:
-        yield _split_change(
-            _("recompute all activations"),
-            "--recompute full",
-            recompute="full",
-            recompute_every=1,
-        )
-    half = (workload.seq_len or 1) // 2
-    fixed = workload.objective.generates
-    if half >= _SHORTEST_SEQUENCE and half % (split.cp or 1) == 0 and not fixed:
-        text = _("sequences of {n} tokens").format(n=half)
-        yield _work_change(text, f"--seq {half}", seq_len=half)
-    if cluster.num_devices > 1 and (split.dp or 1) * (split.cp or 1) > 1:
-        yield from _sharding(split)
-    if split.optimizer == "adamw" and workload.method == "full":
-        yield _split_change(
-            _("8-bit optimizer states"), "--optimizer adamw-8bit", optimizer="adamw-8bit"
-        )
-    yield from _companions(workload.objective)
-    yield from _adapters(one)
-    if not split.offload_optimizer and workload.method == "full":
-        yield _split_change(
-            _("optimizer states in host memory"), "--offload optimizer", offload_optimizer=True
-        )
-    if not split.offload_params:
-        yield _split_change(
-            _("weights, gradients and optimizer states in host memory"),
-            "--offload optimizer,params",
-            offload_optimizer=True,
-            offload_params=True,
-        )
-
-
-def _sharding(split: Strategy) -> Iterator[Measure]:
-    stages = ("zero1", "zero2", "zero3")
-    texts = (
-        _("optimizer states sharded"),
-        _("gradients and optimizer states sharded"),
-        _("weights, gradients and optimizer states sharded"),
-    )
-    if split.shard in ("none", *stages[:2]):
-        place = stages.index(split.shard) + 1 if split.shard in stages else 0
-        for stage, text in zip(stages[place:], texts[place:], strict=True):
-            yield _split_change(text, f"--shard {stage}", shard=stage)
-
-
-def _adapters(one: Complete) -> Iterator[Measure]:
-    workload = one.job.workload
-    if workload.method == "full":
-        updates = {"lora_rank": 16, "lora_targets": "qv", "base_dtype": "bf16"}
-        yield _work_change(_("train LoRA adapters only"), "--method lora", method="lora", **updates)
-    if workload.method in ("full", "lora"):
-        rank, targets = workload.lora_rank or 16, workload.lora_targets or "qv"
-        updates = {"lora_rank": rank, "lora_targets": targets, "base_dtype": "nf4-dq"}
-        yield _work_change(
-            _("train LoRA adapters on 4-bit weights"), "--method qlora", method="qlora", **updates
-        )
-
-
-def _companions(what: Objective) -> Iterator[Measure]:
-    """Less of what lies beside the policy."""
-    if what.rollout == "shared" and not what.rollout_sleep:
-        text = _("the rollout engine gives its memory back while training")
-        yield _objective_change(text, "--rollout-sleep", rollout_sleep=True)
-    if what.rollout == "shared" and what.rollout_memory:
-        half = what.rollout_memory / 2
-        text = _("a rollout engine of {share:.0%} of the memory").format(share=half)
-        yield _objective_change(text, f"--rollout-memory {half:g}", rollout_memory=half)
-    if what.reference == "copy" and what.loss in PRECOMPUTABLE:
-        text = _("the reference's scores computed before training")
-        yield _objective_change(text, "--reference precomputed", reference="precomputed")
-    elif what.reference == "copy":
-        text = _("the reference in host memory")
-        yield _objective_change(text, "--reference offloaded", reference="offloaded")
-
-
-def _objective_change(change: str, flags: str, **updates: object) -> Measure:
-    def apply(pair: Pair) -> Pair:
-        job, split = pair
-        what = job.workload.objective.model_copy(update=dict(updates))
-        workload = job.workload.model_copy(update={"objective": what})
-        return job.model_copy(update={"workload": workload}), split
-
-    return Measure(change, flags, apply)
-
-
-def _split_change(change: str, flags: str, **updates: object) -> Measure:
-    return Measure(change, flags, lambda pair: (pair[0], pair[1].model_copy(update=dict(updates))))
-
-
-def _work_change(change: str, flags: str, **updates: object) -> Measure:
-    def apply(pair: Pair) -> Pair:
-        job, split = pair
-        workload = job.workload.model_copy(update=dict(updates))
-        return job.model_copy(update={"workload": workload}), split
-
-    return Measure(change, flags, apply, keeps=False)
+    return (*singles, *together, *devices), best or combined or best_device
 
 
 def _computed(
@@ -191,9 +68,7 @@ def _computed(
             change=" + ".join(measure.change for measure in group),
             flags=" ".join(measure.flags for measure in group),
             saves_bytes=float(rough.needed[0] - rough.needed[place]),
-            slowdown=None
-            if changed[place - 1][1].offload_params
-            else float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
+            slowdown=float(rough.tokens_per_s[0] / rough.tokens_per_s[place]),
             fits_after=bool(rough.share[place] <= limit)
             and host_holds(one.job, float(rough.host_needed[place])),
         )
@@ -202,24 +77,47 @@ def _computed(
 
 
 def _combination(
-    one: Complete, measures: list[Measure], limit: float, overrides: Mapping[str, float]
+    one: Complete,
+    measures: Sequence[Measure],
+    limit: float,
+    overrides: Mapping[str, float],
+    *,
+    keeps: bool,
 ) -> Remedy | None:
-    """The shortest combination that fits: of what keeps the job on its devices, else of all."""
+    """The shortest combination that fits: of what keeps the job on its devices, else of all.
+
+    Args:
+        one: the job.
+        measures: all single changes.
+        limit: share of the usable memory that may be used.
+        overrides: values that replace computed ones.
+        keeps: only changes that keep what is trained.
+    """
     keeping = [measure for measure in measures if measure.keeps]
     on_device = [measure for measure in keeping if "--offload" not in measure.flags]
-    for pool in (on_device, keeping, measures):
+    for pool in (on_device, keeping) if keeps else (on_device, keeping, measures):
         for length in range(2, min(_LONGEST_COMBINATION, len(pool)) + 1):
             groups = [group for group in combinations(pool, length) if _compatible(group)]
             found = _computed(one, groups, limit, overrides) if groups else []
-            fitting = [remedy for remedy in found if remedy.fits_after]
+            fitting = [place for place, remedy in enumerate(found) if remedy.fits_after]
             if fitting:
-                return min(fitting, key=_slowdown)
+                place = min(fitting, key=lambda place: found[place].slowdown or inf)
+                steps = _steps(one, groups[place], limit, overrides)
+                return found[place].model_copy(update={"steps": steps})
     return None
 
 
-def _slowdown(remedy: Remedy) -> float:
-    """To choose the fastest; what is not known is taken as slow."""
-    return inf if remedy.slowdown is None else remedy.slowdown
+def _steps(
+    one: Complete, group: Sequence[Measure], limit: float, overrides: Mapping[str, float]
+) -> tuple[RemedyStep, ...]:
+    """What each change of a combination saves on top of those before it."""
+    prefixes = [tuple(group[:end]) for end in range(1, len(group) + 1)]
+    saved = [remedy.saves_bytes for remedy in _computed(one, prefixes, limit, overrides)]
+    before = (0.0, *saved[:-1])
+    return tuple(
+        RemedyStep(change=measure.change, flags=measure.flags, saves_bytes=after - last)
+        for measure, after, last in zip(group, saved, before, strict=True)
+    )
 
 
 def _compatible(group: tuple[Measure, ...]) -> bool:

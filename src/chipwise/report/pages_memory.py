@@ -53,6 +53,7 @@ def bill_page(
         bill,
         Note(held),
         _remedies_table(document["remedies"]),
+        *(_steps(remedy["steps"]) for remedy in document["remedies"] if remedy.get("steps")),
         words.warnings(document),
         words.assumptions(document),
         following,
@@ -212,6 +213,17 @@ def _one_change(document: Json) -> Note | None:
 
 def _slower(slowdown: float | None) -> str:
     return "" if slowdown is None else _(", {factor} × the time").format(factor=f"{slowdown:.2f}")
+
+
+def _steps(steps: list[Json]) -> Note:
+    """A combination, change by change."""
+    told = (
+        _("{change} saves {bytes}").format(
+            change=step["change"], bytes=words.saving(step["saves_bytes"])
+        )
+        for step in steps
+    )
+    return Note(_("Step by step: {steps}").format(steps=_(", then ").join(told)))
 
 
 def _remedies_table(remedies: list[Json]) -> Table:

@@ -83,6 +83,19 @@ def test_the_one_change_is_one_of_the_remedies_and_fits() -> None:
     assert document.one_change is not None and document.one_change.fits_after
 
 
+def test_where_only_another_method_is_enough_a_combination_keeps_full_training() -> None:
+    document = asked(on="rtx-4090:4", shard="zero2")
+    assert document.one_change is not None and document.one_change.flags == "--method lora"
+    (together,) = (one for one in document.remedies if one.steps)
+    assert together.fits_after
+    assert "--method" not in together.flags and "--seq" not in together.flags
+    assert " ".join(step.flags for step in together.steps) == together.flags
+    saved = sum(step.saves_bytes for step in together.steps)
+    assert saved == pytest.approx(together.saves_bytes, rel=1e-9)
+    # zero3 shards 13.5 GB of weights over four: three quarters of them leave each device
+    assert together.steps[0].saves_bytes == pytest.approx(0.75 * 2 * 6.74e9, rel=0.3)
+
+
 def test_measures_are_combined_only_where_no_single_one_is_enough() -> None:
     assert not any(" + " in one.change for one in asked().remedies)
     wasteful = {"framework": "fsdp", "shard": "none", "recompute": "none", "micro_batch": 4}
