@@ -68,6 +68,7 @@ def with_configs(fields: frozenset[str], values: Mapping[str, Any]) -> Mapping[s
         found["framework"] = tools()[joined.tool].framework
     merged = {**found, **values}
     _one_method(merged, values)
+    _one_length(merged, values)
     system = _system(values.get("on"), joined) if "on" in fields else None
     if system is not None:
         merged["on"] = system
@@ -88,6 +89,13 @@ def _one_method(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
                 merged.pop(name, None)
     elif values.get("method") == "qlora" and "base_dtype" not in values:
         merged.pop("base_dtype", None)
+
+
+def _one_length(merged: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Epochs of a file say how long only beside a count of examples, and not beside tokens."""
+    counted = any(name in merged for name in ("examples", "data"))
+    if "epochs" not in values and ("tokens" in values or not counted):
+        merged.pop("epochs", None)
 
 
 def _system(on: Any, joined: Joined) -> Any:

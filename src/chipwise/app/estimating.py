@@ -5,6 +5,7 @@ from __future__ import annotations
 from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import load_warnings, memory_of
+from chipwise.app.configured import config_assumptions, config_warnings, sources_of
 from chipwise.app.describe import layout_of, performance_of, subject_of
 from chipwise.app.documents import EstimateDocument
 from chipwise.app.evaluation import verdict
@@ -22,19 +23,21 @@ def estimate_train(request: EstimateTrainRequest) -> EstimateDocument:
     Raises:
         UsageError: unknown names, several systems, an impossible layout, a useless observation.
     """
-    overrides = read_overrides(request.set)
+    overrides, sources = read_overrides(request.set), sources_of(request.job, request.tool)
     one, point, seen = evaluate_observed(stated_job(request), request.observed, overrides)
     layout = layout_of(point)
     duration = duration_of(point) if request.has_length else None
     return EstimateDocument(
         inputs=request.model_dump(exclude_none=True) | layout.model_dump(),
         assumptions=(
+            *config_assumptions(sources),
             *seen.assumptions,
             *run_assumptions(point),
             *costing.cost_assumptions(point),
             *assumptions_of(one),
         ),
         warnings=(
+            *config_warnings(sources),
             *seen.warnings,
             *training_warnings(one.job, one.strategy),
             *load_warnings(point),

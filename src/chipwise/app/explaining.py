@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from chipwise.app import costing
 from chipwise.app.assumptions import assumptions_of
+from chipwise.app.configured import config_assumptions, config_warnings, sources_of
 from chipwise.app.documents_facts import (
     ExplainDocument,
     Explained,
@@ -71,7 +72,7 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     if request.model is None or name == PEAK:
         return _of_device(request, name)
     overrides = read_overrides(request.set)
-    one = complete(stated_job(request), overrides)
+    one, sources = complete(stated_job(request), overrides), sources_of(request.job, request.tool)
     wanted = (name,) if name in MODEL else ()
     point = evaluate(one.job, one.strategy, overrides, also=wanted)
     _check_length(name, request, overrides)
@@ -80,7 +81,8 @@ def explain(request: ExplainRequest) -> ExplainDocument | QuantitiesDocument:
     tree = MODEL.explain(name, values, _given(point), request.depth)
     return ExplainDocument(
         inputs=request.model_dump(exclude_none=True),
-        assumptions=assumptions_of(one),
+        assumptions=(*config_assumptions(sources), *assumptions_of(one)),
+        warnings=tuple(config_warnings(sources)),
         **_fields(_explained(tree)),
     )
 

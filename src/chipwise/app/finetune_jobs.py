@@ -31,6 +31,8 @@ LONGEST = 4096
 """Tokens at which examples are cut where nothing was said, if the model reads as many."""
 _POOLED = 50
 """Batches that are sorted together, at most a quarter of the data [transformers-length-grouped]."""
+_MERGED = ("job", "tool", "accumulation")
+"""Fields that others hold already: those of configuration files, and the batch."""
 _ADAPTER_FIELDS = ("rank", "targets", "base_dtype")
 FillingName = Literal["packing", "longest", "grouped", "max", "free"]
 
@@ -51,7 +53,7 @@ class Task:
         """The request with what is the same on all systems."""
         same = {"seq": self.seq, "global_batch": self.global_batch}
         kept = {name: value for name, value in same.items() if name not in self.request.vary}
-        return self.request.model_copy(update=kept)
+        return self.request.model_copy(update={**kept, "accumulation": None})
 
     @property
     def cut(self) -> Dataset:
@@ -111,10 +113,11 @@ def task_of(request: PlanFinetuneRequest, data: Dataset, clusters: list[Cluster]
 
 
 def _batch(request: PlanFinetuneRequest, clusters: list[Cluster]) -> int:
-    """The usual batch, raised until all systems can share it."""
+    """The usual batch, or what was accumulated on the fewest devices, raised until all share it."""
     micro_batch = request.micro_batch or 1
     counts = {cluster.num_devices * micro_batch for cluster in clusters}
-    least = max(USUAL_BATCH, *counts)
+    steps = request.accumulation
+    least = max(USUAL_BATCH if steps is None else steps * min(counts), *counts)
     common = lcm(*counts)
     if common <= 2 * least:
         return ceil(least / common) * common
@@ -154,7 +157,7 @@ def lines_of_task(task: Task, found: list[list[Cluster]]) -> list[Line]:
 def _with_method(task: Task, method: str) -> PlanFinetuneRequest:
     """The request for one method, its gaps filled; what only adapters have left out for others."""
     stated = task.request.model_dump(exclude_unset=True)
-    left_out = {*_ADAPTER_FIELDS} if method == "full" else set()
+    left_out = {*_MERGED, *(_ADAPTER_FIELDS if method == "full" else ())}
     vary = {name: some for name, some in task.request.vary.items() if name != "method"}
     filled = {"method": method, "vary": vary, "seq": task.longest}
     if "global_batch" not in vary:

@@ -10,6 +10,7 @@ from chipwise import rules
 from chipwise.app import costing, plan_batch
 from chipwise.app.assumptions import assumptions_of
 from chipwise.app.bill import memory_of
+from chipwise.app.configured import config_assumptions, config_warnings, sources_of
 from chipwise.app.describe import layout_of, performance_of
 from chipwise.app.documents import Assumption
 from chipwise.app.documents_plan import Plan, PlanDocument, SearchReport
@@ -79,7 +80,7 @@ def plan_on(request: PlanTrainRequest, lines: Sequence[Line], began: float) -> P
     Raises:
         UsageError: a contradiction, or pinned degrees that no system can have.
     """
-    overrides = read_overrides(request.set)
+    overrides, sources = read_overrides(request.set), sources_of(request.job, request.tool)
     jobs = [job for line in lines for job in line.jobs]
     asked = [job_on(line.jobs[0].cluster, request) for line in lines] if request.observed else []
     sites = sites_of(asked, request.observed, overrides)
@@ -94,12 +95,14 @@ def plan_on(request: PlanTrainRequest, lines: Sequence[Line], began: float) -> P
     document = PlanDocument(
         inputs=_inputs(request, jobs[0].workload),
         assumptions=(
+            *config_assumptions(sources),
             *(site_words(site) for site in sites.values()),
             *(run_assumptions(points[0]) if points else ()),
             *(costing.cost_assumptions(points[0]) if points else ()),
             *_assumptions(lines, chosen, request),
         ),
         warnings=(
+            *config_warnings(sources),
             *site_warnings(jobs, request.observed, overrides, sites),
             *rules.model_warnings(jobs[0].model, jobs[0].workload.seq_len),
             *_warnings(lines, chosen),
