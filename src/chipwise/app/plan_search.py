@@ -17,8 +17,9 @@ from chipwise.app.requests import PlanTrainRequest
 from chipwise.errors import LayoutError, UsageError
 from chipwise.i18n import _
 from chipwise.search.counts import Counts
+from chipwise.search.helpers import AllCores
 from chipwise.search.rank import Candidate, Found, holds, search_all
-from chipwise.search.runner import Here, Runner
+from chipwise.search.runner import Runner
 from chipwise.spec.hardware import Cluster
 from chipwise.spec.job import TrainingJob
 from chipwise.units import show
@@ -95,7 +96,7 @@ def runner_of(ray: str | None) -> AbstractContextManager[Runner]:
         UsageError: Ray is missing or does not answer.
     """
     if ray is None:
-        return nullcontext(Here())
+        return nullcontext(AllCores())
     from chipwise.search.distributed import on_ray
 
     return on_ray(ray)
