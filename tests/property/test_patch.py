@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,34 +72,81 @@ def ms_swift(job: Job) -> str:
     )
 
 
-def asked(path: Path, on: str) -> FitDocument:
-    document = fit(parse_request(FitRequest, {"job": [str(path)], "on": on}))
+def trl(job: Job) -> str:
+    adapters = {"use_peft": True, "lora_r": 16} if job["adapters"] else {}
+    return _yaml(
+        {
+            **{"model_name_or_path": job["model"], "dataset_name": "mine"},
+            **{"max_length": job["seq"], "bf16": True, "optim": job["optimizer"]},
+            "per_device_train_batch_size": job["micro_batch"],
+            "gradient_accumulation_steps": job["accumulation"],
+            "gradient_checkpointing": job["recompute"],
+            **adapters,
+        }
+    )
+
+
+def torchrun(job: Job) -> str:
+    adapters = " \\\n  --use_peft --lora_r 16" if job["adapters"] else ""
+    return (
+        f"#!/bin/bash\nexport NCCL_DEBUG=WARN\ntorchrun --nproc_per_node 2 sft.py \\\n"
+        f"  --model_name_or_path {job['model']} --dataset_name mine --bf16 True \\\n"
+        f"  --max_length={job['seq']} --optim {job['optimizer']}{adapters} \\\n"
+        f"  --per_device_train_batch_size {job['micro_batch']} \\\n"
+        f"  --gradient_accumulation_steps {job['accumulation']} \\\n"
+        f"  --gradient_checkpointing {job['recompute']}\necho done\n"
+    )
+
+
+def deepspeed(job: Job) -> str:
+    return json.dumps(
+        {
+            "train_micro_batch_size_per_gpu": job["micro_batch"],
+            "gradient_accumulation_steps": job["accumulation"],
+            "bf16": {"enabled": True},
+            "zero_optimization": {"stage": 1 + job["recompute"], "overlap_comm": True},
+        },
+        indent=2,
+    )
+
+
+def asked(path: Path, **fields: Any) -> FitDocument:
+    document = fit(parse_request(FitRequest, {"job": [str(path)], **fields}))
     assert isinstance(document, FitDocument)
     return document
 
 
-@pytest.mark.parametrize("tool", [axolotl, llama_factory, ms_swift])
+def batched(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Flags with their values."""
+    return zip(words[::2], words[1::2], strict=True)
+
+
+ENDINGS = {torchrun: "sh", deepspeed: "json"}
+
+
+@pytest.mark.parametrize("tool", [axolotl, llama_factory, ms_swift, trl, torchrun, deepspeed])
 @settings(max_examples=25, deadline=None)
 @given(job=JOBS, on=SYSTEMS)
 def test_an_applied_patch_makes_the_job_fit(tool: Any, job: Job, on: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.yaml"
+        path = Path(folder) / f"run.{ENDINGS.get(tool, 'yaml')}"
         path.write_text(tool(job), encoding="utf-8")
-        before = asked(path, on)
+        beside = {"model": job["model"], "seq": job["seq"]} if tool is deepspeed else {}
+        before = asked(path, on=on, **beside)
         change = before.one_change
         if before.verdict != "does not fit" or change is None:
             assert before.patch is None
             return
         assert before.patch is not None
-        if before.patch.left_out:
-            assert before.patch.left_out.split()[0] in change.flags
-            return
+        words = before.patch.left_out.split()  # what no file can say is said by flags
+        rest = {name[2:].replace("-", "_"): value for name, value in batched(words)}
+        assert bool(before.patch.diff) == (words != change.flags.split())
         done = subprocess.run(
             ["git", "apply", "--unsafe-paths", "-p1", "--directory=/", "-"],
             input=before.patch.diff, text=True, capture_output=True, check=False, cwd="/",
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        after = asked(path, on)
+        assert done.returncode == 0 or not before.patch.diff, done.stderr
+        after = asked(path, **{"on": on, **beside, **rest})
         assert after.verdict in ("fits", "tight"), change.flags
         batches = {one.layout.global_batch for one in (before, after)}
         assert len(batches) == 1 or "--micro-batch" not in change.flags

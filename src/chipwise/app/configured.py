@@ -12,7 +12,7 @@ from typing import Any
 
 from chipwise.app.documents import Assumption, Patch, Remedy
 from chipwise.catalogue.tools import tools
-from chipwise.configs import Joined, join, read_source
+from chipwise.configs import Joined, join, read_source, unresolved
 from chipwise.configs.reading import Reading, Taken
 from chipwise.configs.writing import patched
 from chipwise.errors import UnknownNameError, UsageError
@@ -63,6 +63,8 @@ def with_configs(fields: frozenset[str], values: Mapping[str, Any]) -> Mapping[s
     if sources is None:
         return values
     joined = sources.joined
+    if error := unresolved(sources.readings, joined, values):
+        raise error
     found = {name: value for name, value in joined.fields.items() if name in fields}
     if joined.tool is not None:
         found["framework"] = tools()[joined.tool].framework
@@ -160,20 +162,19 @@ def patch_of(sources: Sources | None, change: Remedy | None) -> Patch | None:
     texts, left_out = patched(sources.readings, _values(change.flags), _NEW_TARGETS)
     before = {reading.marked.name: reading.marked.text for reading in sources.readings}
     diff = "".join(
-        line
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
         for name, text in texts.items()
         for line in difflib.unified_diff(
-            _lines(before[name]), _lines(text), f"a/{name.lstrip('/')}", f"b/{name.lstrip('/')}"
+            before[name].splitlines(keepends=True),
+            text.splitlines(keepends=True),
+            f"a/{name.lstrip('/')}",
+            f"b/{name.lstrip('/')}",
         )
     )
     flags = " ".join(
         f"--{name.replace('_', '-')} {_values(change.flags)[name]}" for name in left_out
     )
     return Patch(diff=diff, left_out=flags)
-
-
-def _lines(text: str) -> list[str]:
-    return [line if line.endswith("\n") else line + "\n" for line in text.splitlines(keepends=True)]
 
 
 def _values(flags: str) -> dict[str, Any]:

@@ -85,11 +85,11 @@ def job_on(cluster: Cluster, request: JobRequest) -> TrainingJob:
         host_memory_bytes=request.host_memory,
     )
     rules.check_workload(job.workload, job.model)
-    return job if request.accumulation is None else _accumulated(job, request.accumulation)
+    return job if request.accumulation is None else accumulated(job, request.accumulation)
 
 
-def _accumulated(job: TrainingJob, accumulation: int) -> TrainingJob:
-    """With the global batch that so many micro-batches per rank make.
+def accumulated(job: TrainingJob, accumulation: int) -> TrainingJob:
+    """A job with the global batch that so many micro-batches per rank make.
 
     Raises:
         UsageError: another global batch is stated too.
@@ -113,7 +113,7 @@ def _accumulated(job: TrainingJob, accumulation: int) -> TrainingJob:
                 stated=stated,
             ),
         )
-    workload = job.workload.model_copy(update={"global_batch": batch})
+    workload = job.workload.model_copy(update={"global_batch": batch, "accumulation": accumulation})
     return job.model_copy(update={"workload": workload})
 
 

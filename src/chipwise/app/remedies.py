@@ -10,7 +10,7 @@ from chipwise.app.documents import Remedy, RemedyStep
 from chipwise.app.evaluation import compare
 from chipwise.app.growth import smallest_cluster
 from chipwise.app.host import host_holds
-from chipwise.app.jobs import Complete, complete
+from chipwise.app.jobs import Complete, accumulated, complete
 from chipwise.app.measures import Measure, Pair, measures_for
 from chipwise.catalogue.clusters import make_cluster
 from chipwise.catalogue.hardware import accelerator_ids, load_accelerator
@@ -186,6 +186,10 @@ def moved(one: Complete, cluster: Cluster, overrides: Mapping[str, float]) -> Co
         free["shard"] = None
     strategy = one.stated.strategy.model_copy(update=free)
     stated = one.stated.model_copy(update={"cluster": cluster, "strategy": strategy})
+    steps = stated.workload.accumulation
+    if steps is not None:  # of each rank, however many there are
+        workload = stated.workload.model_copy(update={"global_batch": None})
+        stated = accumulated(stated.model_copy(update={"workload": workload}), steps)
     try:
         return complete(stated, overrides)
     except UsageError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chipwise.configs.joining import Joined, join
+from chipwise.configs.joining import Joined, join, unresolved
 from chipwise.configs.kinds import read_source
 
-__all__ = ["Joined", "join", "read_source"]
+__all__ = ["Joined", "join", "read_source", "unresolved"]

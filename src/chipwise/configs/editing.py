@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from chipwise.configs.flags import edited_flags
 from chipwise.configs.marked import Marked, read_text
 
 
@@ -18,6 +19,8 @@ def edited(marked: Marked, changes: Mapping[str, Any]) -> str:
         changes: values by dotted key; keys that are missing are added, None removes nothing and
             is written as null.
     """
+    if marked.syntax == "shell":
+        return edited_flags(marked, changes)
     for key, value in changes.items():
         entry = marked.entries.get(key)
         if entry is not None and entry.end:

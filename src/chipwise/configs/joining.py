@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chipwise.catalogue.tools import Tool, tools
 from chipwise.configs.reading import Reading, Taken, contradiction
+from chipwise.errors import UsageError
 from chipwise.i18n import _
 
 
@@ -46,6 +47,7 @@ def join(readings: Sequence[Reading], tool: str | None = None) -> Joined:
                 raise contradiction(before, one, _("they say different things"))
     chosen = tool or _tool_of(readings)
     known = tools()[chosen] if chosen else None
+    _sixteen_bit(taken)
     stated = {name: one.value for name, one in taken.items()}
     devices = stated.pop("devices", None)
     defaults = _defaults(known, stated)
@@ -58,6 +60,64 @@ def join(readings: Sequence[Reading], tool: str | None = None) -> Joined:
         unknown=tuple(key for reading in readings for key in reading.unknown),
         notes=tuple(note for reading in readings for note in reading.notes),
     )
+
+
+def _sixteen_bit(taken: dict[str, Taken]) -> None:
+    """Weights read in 16 bit stay there only without an engine that keeps fp32 of its own.
+
+    AdamW's moments then have their format too.
+    """
+    weights = taken.get("master_weights")
+    if weights is None or not weights.hint:
+        return
+    engine = taken.get("shard")
+    if engine is not None and engine.value != "none":
+        del taken["master_weights"]
+        taken.pop("grad_dtype", None)
+        return
+    optimizer = taken.get("optimizer")
+    if optimizer is None or optimizer.value == "adamw":
+        taken["optimizer"] = replace(optimizer or weights, field="optimizer", value="adamw-bf16")
+
+
+def unresolved(
+    readings: Sequence[Reading], joined: Joined, stated: Collection[str]
+) -> UsageError | None:
+    """What a file leaves open with ``auto`` and nothing else says; None where all is said.
+
+    HF Trainer puts its own arguments in the place of ``auto`` [transformers-deepspeed]; those of
+    a trainer that is known have defaults, and accumulation steps are 1 without one.
+
+    Args:
+        readings: the configurations.
+        joined: what they say together.
+        stated: fields stated beside them.
+    """
+    said = {*joined.fields, *stated}
+    if "precision" not in said and joined.tool and tools()[joined.tool].trains:
+        said.add("precision")
+    if "micro_batch" in said or "global_batch" in said:
+        said |= {"global_batch", "accumulation"}
+    for reading in readings:
+        for name, key in reading.autos.items():
+            if name not in said and name in _WANTED:
+                text = _(
+                    "{file}:{line}: {key} is 'auto', which the Trainer fills in, and nothing here "
+                    "says it: give {flag}, or the Trainer's own arguments with another --job"
+                )
+                return UsageError(
+                    "unresolved-auto",
+                    text.format(
+                        file=reading.marked.name,
+                        line=reading.marked.line(key),
+                        key=key,
+                        flag=_WANTED[name],
+                    ),
+                )
+    return None
+
+
+_WANTED = {"micro_batch": "--micro-batch 1", "precision": "--precision bf16"}
 
 
 def _tool_of(readings: Sequence[Reading]) -> str | None:

@@ -18,11 +18,11 @@ import yaml
 from chipwise.errors import DataFileError
 from chipwise.i18n import _
 
-Syntax = Literal["yaml", "json", "toml"]
+Syntax = Literal["yaml", "json", "toml", "shell"]
 LARGEST_FILE = 2**20
 """Bytes; a configuration has a few kilobytes."""
 _MOST_KEYS = 20_000
-_SYNTAXES: Mapping[str, Syntax] = {
+SYNTAXES: Mapping[str, Syntax] = {
     ".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml",
 }  # fmt: skip
 _TOML_TABLE = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
@@ -68,12 +68,11 @@ class Marked:
         return any(key == prefix or key.startswith(f"{prefix}.") for key in self.entries)
 
 
-def read_file(path: Path) -> Marked:
-    """A configuration file.
+def text_of(path: Path) -> str:
+    """The text of a configuration file.
 
     Raises:
-        DataFileError: no such file, too large, no text, or not what its suffix says; names the
-            line where there is one.
+        DataFileError: no such file, too large, or no text.
     """
     try:
         if not path.is_file():
@@ -81,11 +80,20 @@ def read_file(path: Path) -> Marked:
         if path.stat().st_size > LARGEST_FILE:
             text = _("{path}: larger than 1 MiB: this is no configuration").format(path=path)
             raise DataFileError("unreadable-file", text)
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _("not UTF-8 text")
         raise DataFileError("unreadable-file", f"{path}: {reason}") from None
-    return read_text(str(path), text, _SYNTAXES.get(path.suffix.lower()))
+
+
+def read_file(path: Path) -> Marked:
+    """A configuration file.
+
+    Raises:
+        DataFileError: no such file, too large, no text, or not what its suffix says; names the
+            line where there is one.
+    """
+    return read_text(str(path), text_of(path), SYNTAXES.get(path.suffix.lower()))
 
 
 def read_text(name: str, text: str, syntax: Syntax | None = None) -> Marked:

@@ -46,6 +46,8 @@ class Reading:
     """Keys that may matter and are not understood, with file and line."""
     notes: list[str] = field(default_factory=list)
     """What was understood in a way worth saying."""
+    autos: dict[str, str] = field(default_factory=dict)
+    """Fields that a key leaves to whoever runs the file, with that key."""
     _used: set[str] = field(default_factory=set)
 
     def take(self, name: str, value: Any, key: str, *, hint: bool = False) -> None:
@@ -53,6 +55,11 @@ class Reading:
         self.use(key)
         line = self.marked.line(key)
         self.taken[name] = Taken(name, value, key, self.marked.name, line, hint)
+
+    def leave(self, name: str, key: str) -> None:
+        """Note that a key leaves a field open: ``auto``."""
+        self.use(key)
+        self.autos[name] = key
 
     def value(self, name: str) -> Any:
         """A field taken so far, or None."""
@@ -81,7 +88,7 @@ class Reading:
             try:
                 converted = convert(value)
             except (ValueError, TypeError, KeyError) as error:
-                raise self.refused(key, str(error).strip("'\"") or _("not understood")) from None
+                raise self.refused(key, _reason(error)) from None
             if converted is not None:
                 self.take(name, converted, key)
 
@@ -115,6 +122,11 @@ class Reading:
                 continue
             self.unknown.append(f"{self.marked.name}:{entry.line} {key}")
         return self
+
+
+def _reason(error: Exception) -> str:
+    """What an exception says; KeyError puts quotes around it."""
+    return str(error.args[0]) if error.args else _("not understood")
 
 
 # -- conversions -----------------------------------------------------------------------------

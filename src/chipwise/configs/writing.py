@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from chipwise.configs.editing import edited
+from chipwise.configs.marked import Marked
 from chipwise.configs.reading import Reading
 
 Writer = Callable[[Reading, Any], Mapping[str, Any] | None]
 """None where the file cannot say it."""
 
+_LAUNCHERS = ("accelerate", "deepspeed")
+"""Whose flags are not those of their files."""
 RANK = 16
 """Of adapters that a change introduces."""
 
@@ -31,15 +35,21 @@ def patched(
     texts: dict[str, str] = {}
     left_out = []
     wanted: dict[str, dict[str, Any]] = {reading.marked.name: {} for reading in readings}
+    files: dict[str, Marked] = {}
+    for reading in readings:  # a script holds a launcher's flags and a trainer's
+        one = reading.marked
+        before = files.get(one.name)
+        entries = {**(before.entries if before else {}), **one.entries}
+        files[one.name] = replace(one, entries=entries)
     for name, value in changes.items():
         told = _told(readings, name, value, targets)
         if told is None:
             left_out.append(name)
         else:
             wanted[told[0].marked.name].update(told[1])
-    for reading in readings:
-        if keys := wanted[reading.marked.name]:
-            texts[reading.marked.name] = edited(reading.marked, keys)
+    for name, keys in wanted.items():
+        if keys:
+            texts[name] = edited(files[name], keys)
     return texts, tuple(left_out)
 
 
@@ -49,6 +59,8 @@ def _told(
     """The file that says a field, the one that says it now first, and the keys for it."""
     order = sorted(readings, key=lambda reading: name not in reading.taken)
     for reading in order:
+        if reading.marked.syntax == "shell" and reading.tool in _LAUNCHERS:
+            continue
         writer = WRITERS.get(reading.tool, {}).get(name)
         keys = writer(reading, value) if writer else None
         if keys is not None:

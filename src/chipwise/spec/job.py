@@ -81,6 +81,8 @@ class TrainingWorkload(Frozen):
     seq_len: Count | None = None
     global_batch: Count | None = None
     """Sequences per optimizer step over the whole job."""
+    accumulation: Count | None = None
+    """Micro-batches per step and rank that made the batch; None where the batch was stated."""
     tokens: Annotated[float, Field(gt=0)] | None = None
     """Tokens to train on in all."""
     precision: Dtype | None = None
