@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 
 
-@pytest.mark.parametrize("script", ["cli-reference", "equations", "json-reference", "pictures"])
+SCRIPTS = ("cli-reference", "equations", "fit-tables", "json-reference", "pictures")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_generated_page_is_what_its_script_writes(script: str) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / script, "--check"],
