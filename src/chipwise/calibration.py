@@ -125,6 +125,26 @@ def shipped() -> Calibration:
 
 
 @cache
+def shipped_serving() -> Calibration:
+    """The constants of serving speed that come with this version."""
+    described = _read("serving.toml")
+    fitted = _read("serving_fitted.toml") if (_DATA / "serving_fitted.toml").exists() else {}
+    return Calibration(
+        tuple(
+            constant
+            for name, about in described.items()
+            for constant in _constants(name, about, fitted)
+        )
+    )
+
+
+@cache
+def shipped_serving_widths() -> Mapping[str, float]:
+    """Half-widths of serving speed by class of metric, from left-out sources."""
+    return {name: float(value) for name, value in _read("serving_intervals.toml").items()}
+
+
+@cache
 def shipped_widths() -> Widths:
     """Interval half-widths that come with this version, from left-out sources."""
     return Widths(**_read("intervals.toml"))

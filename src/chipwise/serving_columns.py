@@ -44,6 +44,8 @@ class ServingSetup:
     utilization: float
     headroom: float = 0.0
     compute_bytes: float = 2.0
+    expert_shards: int = 0
+    """Devices that share the routed experts; 0 for the tensor-parallel group."""
 
 
 def serving_columns(setup: ServingSetup) -> Scalars:
@@ -62,6 +64,7 @@ def serving_columns(setup: ServingSetup) -> Scalars:
             "free_share": 1.0 - setup.headroom,
             "tp": float(setup.tp),
             "pp": float(setup.pp),
+            "expert_shards": float(setup.expert_shards or setup.tp),
             "utilization": engine.utilization if shares else setup.utilization,
             "pool_share": setup.utilization if shares else engine.pool_share,
             "plans_activations": float(engine.plans_activations),
@@ -108,13 +111,16 @@ def serving_model_columns(model: ModelSpec) -> Scalars:
 
 def _params(model: ModelSpec) -> Scalars:
     sums = dict.fromkeys(("split", "kv", "whole", "block", "small", "table"), 0.0)
+    experts = 0.0
     for tensor in tensors(model):
         sums[_division(tensor.name, tensor.part)] += tensor.params
+        experts += tensor.params if tensor.part == "expert" else 0.0
     return {
         "attention_split_params": sums["split"],
         "attention_kv_params": sums["kv"],
         "attention_whole_params": sums["whole"],
         "block_params": sums["block"],
+        "expert_params": experts,
         "small_params": sums["small"],
     }
 

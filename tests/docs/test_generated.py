@@ -13,7 +13,7 @@ from chipwise.app.schema import DOCUMENTS
 from chipwise.cli.commands import COMMANDS
 from chipwise.cli.flags import output_flags, picture_flags
 from chipwise.physics import MODEL
-from chipwise.physics.serving_model import SERVING
+from chipwise.physics.serving_model import SERVING, SPEED_OF_PASS, SPEED_UNDER_LOAD
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -47,7 +47,8 @@ def test_every_command_and_flag_is_documented() -> None:
 
 def test_every_quantity_has_its_equation() -> None:
     page = (REFERENCE / "equations.md").read_text(encoding="utf-8")
-    missing = [name for name in (*MODEL, *SERVING) if f"\n### `{name}` [" not in page]
+    every = (*MODEL, *SERVING, *SPEED_OF_PASS, *SPEED_UNDER_LOAD)
+    missing = [name for name in every if f"\n### `{name}` [" not in page]
     assert missing == []
 
 

@@ -1,18 +1,17 @@
-"""The use case ``validate`` for inference measurements: serving memory, the rest skipped."""
+"""The use case ``validate`` for inference measurements: speed and memory of serving."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from chipwise.app.documents import Assumption
-from chipwise.app.documents_facts import SkippedRow, ValidateDocument
+from chipwise.app.documents_facts import SkippedRow, ValidateConstant, ValidateDocument
 from chipwise.app.requests import ValidateRequest
 from chipwise.app.validated import predicted_row, summaries
 from chipwise.i18n import _
-from chipwise.validation.inference_memory import MemoryPrediction, predict
-from chipwise.validation.score import Scored, summarise
-from chipwise.validation.table import Table, read_rows, rows_of
+from chipwise.validation.inference_report import InferenceReport, inference_report
+from chipwise.validation.score import summarise
+from chipwise.validation.table import read_rows, rows_of
 
 
 def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument:
@@ -23,68 +22,59 @@ def validate_inference(request: ValidateRequest, file: Path) -> ValidateDocument
         UsageError: the source does not occur.
     """
     every, _kind = read_rows(file)
-    rows = rows_of(every, request.only_source)
-    found = predict(rows)
-    pairs = [
-        (row, one)
-        for row, one in zip(rows, found, strict=True)
-        if isinstance(one, MemoryPrediction)
-    ]
-    table = Table(tuple(row for row, _one in pairs), (), (), (), len(pairs))
-    scored = [
-        _scored(row, one, measured=float(measured), trusted=bool(trusted))
-        for (row, one), measured, trusted in zip(pairs, table.measured, table.trusted, strict=True)
-    ]
-    skipped = [
-        SkippedRow(id=row.get("id", ""), skipped=one)
-        for row, one in zip(rows, found, strict=True)
-        if isinstance(one, str)
-    ]
+    wanted = rows_of(every, request.only_source)
+    report = inference_report(
+        every,
+        leave_one_source_out=request.leave_one_source_out,
+        only_source=request.only_source,
+    )
     return ValidateDocument(
         inputs=request.model_dump(exclude_none=True),
-        assumptions=_assumptions(pairs),
+        assumptions=(*_constants(request, report), *_assumptions(report)),
         warnings=_warnings(request),
         kind="inference",
-        n_rows=len(rows),
-        n_predicted=len(scored),
-        n_skipped=len(skipped),
-        summary=summaries(summarise(scored)),
-        rows=(*map(predicted_row, scored), *skipped),
+        n_rows=len(wanted),
+        n_predicted=len(report.rows),
+        n_skipped=len(report.skipped),
+        summary=summaries(summarise(report.rows)),
+        constants=tuple(
+            ValidateConstant(
+                name=constant.label,
+                value=constant.value,
+                unit=constant.unit,
+                spread=constant.spread,
+                fitted_to=constant.fitted_to,
+            )
+            for constant in report.constants.constants
+            if constant.fitted_to
+        ),
+        rows=(
+            *map(predicted_row, report.rows),
+            *(SkippedRow(id=row.id, skipped=row.reason) for row in report.skipped),
+        ),
     )
 
 
-def _scored(
-    row: Mapping[str, str], one: MemoryPrediction, *, measured: float, trusted: bool
-) -> Scored:
-    return Scored(
-        id=row.get("id", ""),
-        metric=row["metric"],
-        source=row.get("source", ""),
-        accelerator=row.get("accelerator", ""),
-        trusted=trusted,
-        predicted=one.predicted,
-        low=one.low,
-        high=one.high,
-        measured=measured,
-        verdict="fits" if one.fits else "does not fit",
-    )
+def _constants(request: ValidateRequest, report: InferenceReport) -> tuple[Assumption, ...]:
+    """Which rows the constants of speed were fitted to."""
+    if not request.leave_one_source_out:
+        text = _("constants as shipped, fitted to the bundled measurements of all sources")
+    elif report.num_sources < 2:
+        text = _("constants at their priors and ranges as shipped: no other source to refit from")
+    else:
+        text = _("constants refitted for each source from the rows of all others")
+    return (Assumption(text=text),)
 
 
-def _assumptions(
-    pairs: list[tuple[dict[str, str], MemoryPrediction]],
-) -> tuple[Assumption, ...]:
+def _assumptions(report: InferenceReport) -> tuple[Assumption, ...]:
     """What was assumed about rows, the most frequent first."""
-    counts: dict[str, int] = {}
-    for _row_cells, one in pairs:
-        for text in one.assumptions:
-            counts[text] = counts.get(text, 0) + 1
-    ranked = sorted(counts, key=lambda text: (-counts[text], text))
+    ranked = sorted(report.notes, key=lambda text: (-report.notes[text], text))
     return tuple(
-        Assumption(text=text, effect=_("{n} rows").format(n=counts[text])) for text in ranked
+        Assumption(text=text, effect=_("{n} rows").format(n=report.notes[text])) for text in ranked
     )
 
 
 def _warnings(request: ValidateRequest) -> tuple[str, ...]:
-    if not (request.leave_one_source_out or request.observed):
+    if not request.observed:
         return ()
-    return (_("no constant of serving memory is fitted: nothing to leave out or to observe"),)
+    return (_("observed rows do not move the speed of serving yet, and were left out"),)

@@ -35,9 +35,10 @@ LISTING = "chipwise catalogue accelerators"
 _PLAIN = (
     *("id", "name", "vendor", "kind", "architecture", "family", "scaleup_link", "software"),
     *("purchasable", "announced", "peer_to_peer", "matmul_tile", "cores_per_device"),
+    *("memory_type", "visible_dies"),
 )
 _ABOUT = {
-    *("default_system", "release", "process_nm", "memory_type", "onchip_kind", "matrix_unit"),
+    *("default_system", "release", "process_nm", "onchip_kind", "matrix_unit"),
     *("host_link", "source", "retrieved", "confidence", "checked", "note"),
 }
 _TABLES = {"values", "peak", "peak_narrow_accumulate", "derivation"}

@@ -83,13 +83,19 @@ def rank_layer_bytes(
     attention_bytes: Array,
     block_weights_bytes: Array,
     small_weights_bytes: Array,
+    expert_params: Array,
+    block_bytes: Array,
+    expert_shards: Array,
     tp: Array,
     kv_shards: Array,
 ) -> Array:
     """Weights of all layers on one rank of the tensor-parallel group, before pipelining. [B]"""
     attention = attention_split_params / tp + attention_kv_params / kv_shards
     held = (attention + attention_whole_params) * attention_bytes
-    return held + block_weights_bytes / tp + small_weights_bytes
+    experts = expert_params * block_bytes
+    return (
+        held + (block_weights_bytes - experts) / tp + experts / expert_shards + small_weights_bytes
+    )
 
 
 @quantity(unit="B", source="arithmetic")

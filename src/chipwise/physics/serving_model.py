@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from chipwise.physics import serving_memory
+from chipwise.physics import serving_load, serving_memory, serving_pass
 from chipwise.quantity import Given, Model
 
 SERVING = Model.of(serving_memory)
@@ -19,6 +19,7 @@ _MODEL = {
     "attention_kv_params": ("1", "key and value projections, divided by kv head"),
     "attention_whole_params": ("1", "attention parameters that every rank keeps"),
     "block_params": ("1", "feed-forward and expert parameters of all layers"),
+    "expert_params": ("1", "of these, those of routed experts"),
     "small_params": ("1", "norms, biases, routers, positions"),
     "table_params": ("1", "vocabulary × model width"),
     "tied_embeddings": ("1", "1 when input and output embedding are shared"),
@@ -48,6 +49,7 @@ _SYSTEM = {
     "free_share": ("1", "share of it that may be used at all"),
     "tp": ("1", "tensor-parallel degree"),
     "pp": ("1", "pipeline-parallel degree"),
+    "expert_shards": ("1", "devices that share the routed experts"),
     "utilization": ("1", "share of the memory the engine plans with"),
     "pool_share": ("1", "share of the rest that becomes the KV pool"),
     "plans_activations": ("1", "1 when working memory comes from the planned share"),
@@ -73,3 +75,59 @@ SERVING_INPUTS: Mapping[str, Given] = MappingProxyType(
     }
 )
 """Columns a serving job supplies."""
+
+
+# -- speed --------------------------------------------------------------------------------------
+
+SPEED_OF_PASS, SPEED_UNDER_LOAD = Model.of(serving_pass), Model.of(serving_load)
+PASS = Model.of(serving_pass, serving_memory)
+"""Every quantity of one forward pass, memory included."""
+LOAD = Model.of(serving_load, serving_memory)
+"""Every quantity of an engine under load, memory included."""
+
+_CHIP = {
+    "flop_per_multiply_add": ("FLOP", "one multiply-add is two"),
+    "peak_matmul": ("FLOP/s", "dense peak of the format that weights are multiplied in"),
+    "matmul_fraction": ("1", "best measured large product over the peak, in 16 bit"),
+    "peak_16bit": ("FLOP/s", "dense peak in 16 bit"),
+    "peak_bandwidth": ("B/s", "device memory"),
+    "intra_bandwidth": ("B/s", "fast link, one way per device"),
+    "network_bandwidth": ("B/s", "between fast-link domains, one way per device"),
+    "devices_per_node": ("1", "devices of a fast-link domain"),
+}
+_SPLIT = {
+    "num_experts": ("1", "routed experts of a layer"),
+    "moe_layers": ("1", "layers with routed experts"),
+    "score_width": ("1", "query and value widths of all heads, summed over layers"),
+    "replicas": ("1", "copies of the model side by side, attention-parallel ranks among them"),
+    "layer_split": ("1", "1 when devices work one after the other on one group of sequences"),
+    "pipelined_prompts": ("1", "1 when pieces of a prompt run through such devices in turn"),
+}
+_TRAFFIC = {
+    "prompt_tokens": ("1", "tokens of a prompt"),
+    "output_tokens": ("1", "tokens of an answer"),
+    "num_prompts": ("1", "requests of the whole run"),
+    "sequence_cap": ("1", "most sequences the engine decodes at once"),
+    "static_batch": ("1", "1 when a batch is read and answered together"),
+    "at_once": ("1", "1 when all requests come at the start"),
+    "disaggregated": ("1", "1 when other devices read prompts than decode"),
+}
+_PASS = {
+    "pass_tokens": ("1", "tokens of the pass"),
+    "pass_sequences": ("1", "decoding sequences of the pass"),
+    "pass_context": ("1", "tokens each of them has kept"),
+    "pass_prompts": ("1", "prompts read in the pass"),
+    "pass_logit_rows": ("1", "rows whose logits are computed"),
+    "graphed": ("1", "1 for a recorded decode step"),
+    "decode_pass_time": ("s", "one decode pass"),
+    "prompt_pass_time": ("s", "reading one prompt"),
+    "prompts_pass_time": ("s", "reading several prompts together"),
+}
+SPEED_INPUTS: Mapping[str, Given] = MappingProxyType(
+    {
+        name: Given(unit, meaning)
+        for block in (_CHIP, _SPLIT, _TRAFFIC, _PASS)
+        for name, (unit, meaning) in block.items()
+    }
+)
+"""Columns beside ``SERVING_INPUTS`` that the speed of serving needs."""

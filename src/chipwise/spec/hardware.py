@@ -50,6 +50,10 @@ class Accelerator(Frozen):
     """Best measured dense 16-bit matmul rate as a share of peak; 0 when nobody published one."""
     software: tuple[str, ...] = ()
     purchasable: bool | None = None
+    memory_type: str = ""
+    """Kind of device memory, such as ``HBM3`` or ``GDDR6X``."""
+    visible_dies: Count = 1
+    """Dies of one package that programs see as devices of their own."""
     cores_per_device: Count = 1
     """Cores a program or a slice name may count instead of devices."""
     announced: bool = False
