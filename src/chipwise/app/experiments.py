@@ -67,7 +67,7 @@ def fewest_instances(durations: Sequence[float], deadline: float) -> int | None:
     """
     if max(durations, default=0.0) > deadline:
         return None
-    least = max(1, ceil(sum(durations) / deadline))
+    least = max(1, ceil(sum(durations) / deadline) - 1)  # one below: sums are rounded
     counts = range(least, max(least, len(durations)) + 1)
     return next(n for n in counts if schedule(durations, n).makespan <= deadline)
 
