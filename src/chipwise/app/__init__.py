@@ -14,8 +14,10 @@ if TYPE_CHECKING:
         documents_facts,
         documents_finetune,
         documents_plan,
+        documents_serve,
         finetune_request,
         requests,
+        serve_request,
     )
 
 
@@ -49,6 +51,15 @@ def estimate_train(request: requests.EstimateTrainRequest) -> documents.Estimate
 
     with _arithmetic(request):
         return estimating.estimate_train(request)
+
+
+def estimate_serve(
+    request: serve_request.EstimateServeRequest,
+) -> documents_serve.EstimateServeDocument:
+    """What users of one deployment see, and what it delivers."""
+    from chipwise.app import serve_speed
+
+    return serve_speed.estimate_serve(request)
 
 
 def plan_train(request: requests.PlanTrainRequest) -> documents_plan.PlanDocument:

@@ -52,14 +52,14 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
     found = served(request)
     setup = found.setup
     values = evaluate_setup(setup, read_serving_overrides(request.set))
-    layout = _layout(found)
+    layout = layout_of_served(found)
     over = values["serving_share"] > 1
     remedies = remedies_for(setup, evaluate_setup) if over else ()
     context = longest_context(setup, values)
     return ServeFitDocument(
         inputs=request.model_dump(exclude_none=True, exclude_defaults=True) | layout.model_dump(),
         assumptions=found.assumptions,
-        warnings=tuple(_warnings(found, values)),
+        warnings=tuple(serving_warnings(found, values)),
         subject=Subject(
             model=setup.model.id,
             system=setup.cluster.name,
@@ -67,8 +67,8 @@ def fit_serve(request: FitRequest) -> ServeFitDocument:
             understood=setup.cluster.understood,
         ),
         layout=layout,
-        verdict=_verdict(values["serving_share"]),
-        memory=_memory(setup, values),
+        verdict=serving_verdict(values["serving_share"]),
+        memory=memory_of_setup(setup, values),
         headroom_bytes=(1 - values["serving_share"]) * values["planned_bytes"],
         weights_bytes=values["weights_bytes"],
         device_weights_bytes=values["device_weights_bytes"],
@@ -113,13 +113,15 @@ def _whole_blocks(tokens: float, block: int) -> int:
     return floor(tokens / block + 1e-9) * block
 
 
-def _verdict(share: float) -> Verdict:
+def serving_verdict(share: float) -> Verdict:
+    """Whether a share of the planned memory fits."""
     if not share <= 1:
         return "does not fit"
     return "tight" if share > _TIGHT else "fits"
 
 
-def _layout(found: Served) -> ServeLayout:
+def layout_of_served(found: Served) -> ServeLayout:
+    """How the model is spread and what the engine is told."""
     setup = found.setup
     return ServeLayout(
         engine=setup.engine.name,
@@ -136,7 +138,8 @@ def _layout(found: Served) -> ServeLayout:
     )
 
 
-def _memory(setup: ServingSetup, values: Values) -> Memory:
+def memory_of_setup(setup: ServingSetup, values: Values) -> Memory:
+    """The memory bill of the fullest device."""
     total, held = values["serving_peak_bytes"], values["held_bytes"]
     return Memory(
         parts=tuple(
@@ -163,7 +166,8 @@ def _memory(setup: ServingSetup, values: Values) -> Memory:
     )
 
 
-def _warnings(found: Served, values: Values) -> list[str]:
+def serving_warnings(found: Served, values: Values) -> list[str]:
+    """What a person who serves this should know."""
     setup, said = found.setup, []
     flags, model = setup.engine.flags, setup.model
     if values["forward_peak_bytes"] > _NOTABLE_FORWARD * values["visible_bytes"]:

@@ -17,8 +17,10 @@ from chipwise.app.documents_facts import (
 )
 from chipwise.app.documents_finetune import FinetuneDocument
 from chipwise.app.documents_plan import PlanDocument, StudyDocument
+from chipwise.app.documents_serve import EstimateServeDocument
 from chipwise.app.finetune_request import PlanFinetuneRequest
 from chipwise.app.requests import REQUESTS
+from chipwise.app.serve_request import EstimateServeRequest
 from chipwise.errors import UnknownNameError
 from chipwise.i18n import _
 
@@ -29,13 +31,14 @@ DOCUMENTS: tuple[type[Part], ...] = (
     FitDocument,
     ServeFitDocument,
     EstimateDocument,
+    EstimateServeDocument,
     ExplainDocument,
     QuantitiesDocument,
     ValidateDocument,
     CatalogueDocument,
     ErrorDocument,
 )
-_REQUESTS: tuple[type[BaseModel], ...] = (*REQUESTS, PlanFinetuneRequest)
+_REQUESTS: tuple[type[BaseModel], ...] = (*REQUESTS, PlanFinetuneRequest, EstimateServeRequest)
 
 
 def json_schema(name: str | None = None) -> dict[str, Any]:

@@ -116,6 +116,15 @@ COMMANDS: tuple[Command, ...] = (
         pictures=("memory", "time"),
     ),
     Command(
+        ("estimate", "serve"),
+        lambda: _("What users of a served model see: first token, tokens, throughput, price."),
+        "chipwise.app:estimate_serve",
+        "serve_request:EstimateServeRequest",
+        "chipwise estimate serve llama-3.1-8b --on h100-sxm --input-len 1k --concurrency 64",
+        lambda: (Argument("MODEL", _("catalogue name, config.json, a folder or a hub id")),),
+        lambda: flags.serve_speed_flags(),  # noqa: PLW0108 - as the others
+    ),
+    Command(
         ("explain",),
         lambda: _("Why: the tree of quantities behind a number, with formulas and sources."),
         "chipwise.app:explain",

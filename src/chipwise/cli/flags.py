@@ -221,6 +221,29 @@ def serving_flags() -> tuple[Flag, ...]:
     )  # fmt: skip
 
 
+def serve_speed_flags() -> tuple[Flag, ...]:
+    """A deployment and its traffic."""
+    job, layout, traffic, cost = _("Job"), _("Layout"), _("Traffic"), _("Cost")
+    engine = tuple(flag for flag in serving_flags() if flag.name not in ("context", "concurrency"))
+    precision = next(flag for flag in job_flags() if flag.name == "precision")
+    degrees = (("tp", _("tensor-parallel degree of a copy")),
+               ("pp", _("pipeline-parallel degree of a copy")),
+               ("dp", _("copies of the model side by side")))  # fmt: skip
+    return (
+        Flag("on", _("the system, such as h100-sxm:8 or rtx-4090"), "SYSTEM", section=job),
+        Flag("input-len", _("tokens of a prompt"), "N", section=traffic),
+        Flag("output-len", _("tokens of an answer"), "N", section=traffic),
+        Flag("concurrency", _("users at once; else as many as fit"), "N", section=traffic),
+        *(Flag(name, text, "N", section=layout) for name, text in degrees),
+        precision,
+        *engine,
+        Flag("headroom", _("share of the memory to leave free"), "X", section=_("Serving")),
+        Flag("market", _("on what terms the machine is rented"), "M", section=cost,
+             choices=("on-demand", "spot", "1y", "3y")),
+        as_of_flag(cost),
+    )  # fmt: skip
+
+
 def override_flag() -> Flag:
     """Measured values that replace computed ones."""
     return Flag(

@@ -11,6 +11,7 @@ from chipwise.report.pages_finetune import finetune_page
 from chipwise.report.pages_memory import fit_page
 from chipwise.report.pages_plan import estimate_page, plan_page
 from chipwise.report.pages_serve import serve_fit_page
+from chipwise.report.pages_speed import serve_speed_page
 from chipwise.report.words import Json
 
 
@@ -28,6 +29,7 @@ _PAGES: dict[str, Callable[[Json], Page]] = {
     "plan study": study_page,
     "fit": fit_page,
     "estimate": estimate_page,
+    "estimate serve": serve_speed_page,
     "explain": explain_page,
     "validate": validate_page,
     "catalogue": catalogue_page,
