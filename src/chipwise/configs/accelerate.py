@@ -43,6 +43,8 @@ def read(marked: Marked) -> Reading:
             "gradient_accumulation_steps": ("accumulation", maybe_whole),
         }
     )
+    if str(marked.get("mixed_precision")).lower() in ("no", "false"):
+        found.take("precision", "fp32", "mixed_precision", hint=True)  # the trainer's word wins
     kind = _kind(found)
     if kind == "FSDP":
         _fsdp(found)
@@ -50,6 +52,8 @@ def read(marked: Marked) -> Reading:
         _deepspeed(found)
     elif kind == "MEGATRON_LM":
         _megatron(found)
+    elif kind.startswith("MULTI"):
+        found.take("shard", "none", "distributed_type", hint=True)
     _parallelism(found)
     if str(marked.get("dynamo_config.dynamo_backend") or "no").lower() != "no":
         found.take("compile", True, "dynamo_config.dynamo_backend")

@@ -115,7 +115,10 @@ def _optimizer(found: Reading, prefix: str) -> None:
 
 
 _PLAIN: Mapping[str, str] = {
-    **dict.fromkeys(("adam", "deepspeedcpuadam", "cpuadam", "onebitadam", "zerooneadam"), "adamw")
+    **dict.fromkeys(
+        ("adam", "deepspeedcpuadam", "cpuadam", "onebitadam", "zerooneadam", "lamb", "onebitlamb"),
+        "adamw",
+    )
 }
 """DeepSpeed's own optimizers with the states of AdamW."""
 
@@ -129,6 +132,9 @@ def _zero(found: Reading, prefix: str) -> None:
             text = _("there is no stage {stage}; write 0, 1, 2 or 3")
             raise found.refused(key, text.format(stage=stage))
         found.take("shard", _STAGES[stage], key)
+    elif not found.marked.under(prefix.removesuffix(".")):
+        batch = next((name for name in found.marked.entries if "batch" in name), key)
+        found.take("shard", "none", batch, hint=True)
     states = _offloaded(found, f"{prefix}offload_optimizer.", f"{prefix}cpu_offload")
     weights = _offloaded(found, f"{prefix}offload_param.", f"{prefix}cpu_offload_params")
     if weights and found.value("shard") != "zero3":

@@ -28,7 +28,7 @@ EXPECTED: Mapping[str, Mapping[str, Any]] = {
     "qwen-zero2.json": {"shard": "zero2", "optimizer": "adamw"},
     "handbook-zero3.yaml": {**_ON_THE_HOST, "precision": "bf16", "devices": 1},
     "handbook-fsdp.yaml": {"shard": "fsdp", "precision": "bf16", "devices": 8},
-    "handbook-multi-gpu.yaml": {"precision": "bf16", "devices": 8},
+    "handbook-multi-gpu.yaml": {"precision": "bf16", "devices": 8, "shard": "none"},
     # fsdp_version 2 says with a switch that gathered weights are given back
     "trl-fsdp2.yaml": {"shard": "fsdp", "precision": "bf16", "devices": 8},
     "handbook-dpo-qlora.yaml": {
