@@ -32,10 +32,12 @@ EXPECTED: Mapping[str, Mapping[str, Any]] = {
     "fastchat-s3.json": {"shard": "zero3", "offload": "optimizer,params"},
     # cpu_offload is how versions before 0.5 wrote offload_optimizer
     "deepspeed-gpt2-zero2-offload.json": {
-        "global_batch": 4, "accumulation": 1, "precision": "fp16", "shard": "zero2", "offload": "optimizer",
+        "global_batch": 4, "accumulation": 1, "precision": "fp16", "shard": "zero2",
+        "offload": "optimizer",
     },
     "accelerate-zero3-offload.json": {
-        "accumulation": 1, "precision": "fp16", "shard": "zero3", "offload": "optimizer,params", "optimizer": "adamw",
+        "accumulation": 1, "precision": "fp16", "shard": "zero3", "offload": "optimizer,params",
+        "optimizer": "adamw",
     },
     # nvme is off the device too
     "examples-infinity.json": {
